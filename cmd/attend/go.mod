@@ -1,0 +1,3 @@
+module github.com/attend-go/attend/cmd/attend
+
+go 1.26

@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+
+	attend "github.com/attend-go/attend/core"
+	"github.com/attend-go/attend/core/machine"
+)
+
+// A resident is what a process holds of a scope as the store had it.
+type resident struct {
+	state   machine.State
+	version uint64 // 0: the store does not know the scope
+	snap    int    // bytes of its snapshot
+	tail    int    // bytes of the inputs behind it
+}
+
+// load reads a scope.
+func load(ctx context.Context, st attend.ScopeStore, scope attend.Scope) (resident, error) {
+	rec, err := st.Load(ctx, scope)
+	if err != nil {
+		return resident{}, fmt.Errorf("engine: load %q: %w", scope, err)
+	}
+	state, err := machine.Replay(rec)
+	if err != nil {
+		return resident{}, fmt.Errorf("engine: load %q: %w", scope, err)
+	}
+	r := resident{state: state, version: rec.Version, snap: len(rec.Snapshot)}
+	for _, b := range rec.Tail {
+		r.tail += len(b)
+	}
+	return r, nil
+}
+
+// A draft is a write in the making: a state that inputs have changed since the
+// resident was loaded, and what has to be written with it.
+type draft struct {
+	base    resident
+	state   machine.State
+	inputs  [][]byte
+	bytes   int // of inputs
+	rows    []attend.Row
+	due     machine.Effects // the last that moved it
+	forget  bool
+	traces  []attend.Trace
+	changed bool
+}
+
+func newDraft(base resident) draft { return draft{base: base, state: base.state} }
+
+// step applies an input, and before it a policy that the scope does not have.
+// What changes nothing leaves no trace: the policy goes with its input, never
+// alone (E48).
+func (d *draft) step(scope attend.Scope, p *machine.Policy, in machine.Input) machine.Effects {
+	before := d.state
+	var first machine.Effects
+	var configure machine.Input
+	if has := before.Policy(); has == nil || has != p && !has.Equal(p) {
+		configure = machine.Configure{At: machine.At(in), Scope: scope, Seed: newSeed(has == nil), Policy: p}
+		before, first = machine.Step(before, configure)
+	}
+	after, eff := machine.Step(before, in)
+	if !eff.Changed {
+		return eff
+	}
+	if configure != nil {
+		d.add(configure, first)
+	}
+	d.add(in, eff)
+	d.state = after
+	d.forget = eff.Forget
+	return eff
+}
+
+func (d *draft) add(in machine.Input, eff machine.Effects) {
+	b := machine.EncodeInput(in)
+	d.inputs = append(d.inputs, b)
+	d.bytes += len(b)
+	d.rows = append(d.rows, eff.Rows...)
+	d.traces = append(d.traces, eff.Traces...)
+	if eff.MoveDue {
+		d.due = eff
+	}
+	d.changed = true
+}
+
+func newSeed(needed bool) machine.Seed {
+	var s machine.Seed
+	if needed {
+		rand.Read(s[:]) // never fails
+	}
+	return s
+}
+
+// newID returns a random id that is not 0.
+func newID() uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return max(binary.LittleEndian.Uint64(b[:]), 1)
+}
+
+// smallTail is the size below which a tail is not worth a snapshot.
+const smallTail = 1 << 10
+
+// write is what the store is asked to commit. A snapshot replaces the tail once
+// that is larger (E32).
+func (d *draft) write(scope attend.Scope) attend.Write {
+	w := attend.Write{Scope: scope, Expect: d.base.version, Rows: d.rows}
+	if d.forget {
+		w.Forget = true
+		return w
+	}
+	w.Due, w.KeepDue = d.due.Due, !d.due.MoveDue && d.base.version != 0
+	if d.base.tail+d.bytes > max(d.base.snap, smallTail) {
+		w.Snapshot = machine.EncodeState(d.state)
+	} else {
+		w.Inputs = d.inputs
+	}
+	return w
+}
+
+// landed is the resident once w is committed.
+func (d *draft) landed(w *attend.Write, o attend.Outcome) resident {
+	switch {
+	case w.Forget:
+		return resident{}
+	case w.Snapshot != nil:
+		return resident{state: d.state, version: o.Version, snap: len(w.Snapshot)}
+	}
+	return resident{state: d.state, version: o.Version, snap: d.base.snap, tail: d.base.tail + d.bytes}
+}
+
+// commit is the only call of Commit in attend.
+func commit(ctx context.Context, st attend.ScopeStore, writes []attend.Write) ([]attend.Outcome, error) {
+	out, err := st.Commit(ctx, writes)
+	if err == nil && len(out) != len(writes) {
+		err = fmt.Errorf("engine: the store answered %d outcomes for %d writes", len(out), len(writes))
+	}
+	return out, err
+}
+
+// Apply loads a scope, applies one input to it and commits the result, all over
+// again when somebody else wrote the scope in between. It waits for nothing,
+// reads no clock and keeps no state, so it serves tools and tests that bring
+// their own time; an [Engine] does the same for many scopes at once. The effects
+// are committed when err is nil.
+func Apply(ctx context.Context, st attend.ScopeStore, scope attend.Scope, p *machine.Policy, in machine.Input) (machine.State, machine.Effects, error) {
+	for {
+		r, err := load(ctx, st, scope)
+		if err != nil {
+			return machine.State{}, machine.Effects{}, err
+		}
+		d := newDraft(r)
+		eff := d.step(scope, p, in)
+		if !eff.Changed {
+			return d.state, eff, nil
+		}
+		out, err := commit(ctx, st, []attend.Write{d.write(scope)})
+		if err != nil {
+			return machine.State{}, machine.Effects{}, fmt.Errorf("engine: commit %q: %w", scope, err)
+		}
+		if !out[0].Conflict() {
+			return d.state, eff, nil
+		}
+	}
+}

@@ -1,0 +1,319 @@
+package engine
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"time"
+
+	attend "github.com/attend-go/attend/core"
+	"github.com/attend-go/attend/core/machine"
+)
+
+// A Drive runs attend on times that it is given, for replays and for suites:
+// the same writes as an [Engine] makes, one after the other, without a clock, a
+// timer or a goroutine. Judge, sink and handler answer in no time at all. It
+// is not safe for concurrent use, but other processes may write its store.
+//
+// The same calls give the same states, decisions and log rows, random seeds and
+// epochs aside.
+type Drive struct {
+	e        *Engine
+	resident map[attend.Scope]resident
+	due      dues
+	queued   map[attend.Scope]time.Time // the earliest in due
+}
+
+// NewDrive returns a drive, which knows of no scope that it has not touched.
+// Errors are those of [New].
+func NewDrive(cfg Config) (*Drive, error) {
+	e, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Drive{e: e, resident: make(map[attend.Scope]resident), queued: make(map[attend.Scope]time.Time)}, nil
+}
+
+// Resume makes known every scope of the store that has a due time before
+// horizon, as a process that starts again finds them.
+func (v *Drive) Resume(ctx context.Context, horizon time.Time) error {
+	for scope, err := range v.e.store.Due(ctx, horizon) {
+		if err != nil {
+			return err
+		}
+		if _, err := v.load(ctx, scope); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Push takes events into a scope at a time, as [Engine.Push] does, and works
+// off what that makes possible. What was due before should have been done, by
+// [Drive.Advance].
+func (v *Drive) Push(ctx context.Context, at time.Time, scope attend.Scope, events ...attend.Event) (Receipt, error) {
+	if err := scope.Check(); err != nil {
+		return Receipt{}, err
+	}
+	clean := make([]attend.Event, len(events))
+	for i := range events {
+		c, err := v.e.intake(events[i], at)
+		if err != nil {
+			return Receipt{}, &attend.EventError{Index: i, Err: err}
+		}
+		clean[i] = c
+	}
+	eff, err := v.work(ctx, at, scope, machine.Arrive{
+		At: at, Writer: v.e.id, Number: v.e.number.Add(1), Events: clean,
+	})
+	if err == nil && eff.Refused {
+		err = fmt.Errorf("engine: push to %q: %w", scope, attend.ErrOutboxFull)
+	}
+	return Receipt{New: eff.Fresh, Duplicates: len(eff.Repeats)}, err
+}
+
+// Batch takes a source's batch in at a time, read after a cursor, as
+// [Engine.Attach] does.
+func (v *Drive) Batch(ctx context.Context, at time.Time, scope attend.Scope, key string, after attend.Cursor, b attend.Batch) (machine.Effects, error) {
+	in := machine.Arrive{
+		At: at, Writer: v.e.id, Number: v.e.number.Add(1),
+		Source: key, After: after, Cursor: b.Cursor, Gap: b.Gap,
+	}
+	for _, x := range b.Events {
+		x.Source = key
+		if c, err := v.e.intake(x, at); err == nil {
+			in.Events = append(in.Events, c)
+		} else {
+			in.Rejected = append(in.Rejected, machine.Rejected{Event: keepable(x), Message: err.Error()})
+		}
+	}
+	return v.work(ctx, at, scope, in)
+}
+
+// Flush is [Engine.Flush] at a time.
+func (v *Drive) Flush(ctx context.Context, at time.Time, scope attend.Scope) error {
+	_, err := v.work(ctx, at, scope, machine.Flush{At: at, Writer: v.e.id, Number: v.e.number.Add(1)})
+	return err
+}
+
+// End is [Engine.End] at a time.
+func (v *Drive) End(ctx context.Context, at time.Time, scope attend.Scope) error {
+	_, err := v.work(ctx, at, scope, machine.End{At: at, Writer: v.e.id, Number: v.e.number.Add(1)})
+	return err
+}
+
+// Next is when the next of the scopes that v knows is due, expiries included;
+// zero: none is.
+func (v *Drive) Next() time.Time {
+	for len(v.due) > 0 {
+		d := v.due[0]
+		if v.resident[d.scope].state.Due().Equal(d.at) {
+			return d.at
+		}
+		v.pop() // it has moved since
+		v.watch(d.scope)
+	}
+	return time.Time{}
+}
+
+func (v *Drive) pop() attend.Scope {
+	d := heap.Pop(&v.due).(due)
+	if v.queued[d.scope].Equal(d.at) {
+		delete(v.queued, d.scope)
+	}
+	return d.scope
+}
+
+// Advance does what is due at or before a time in the scopes that v knows, each
+// at its own time, the earliest first.
+func (v *Drive) Advance(ctx context.Context, to time.Time) error {
+	for at := v.Next(); !at.IsZero() && !at.After(to); at = v.Next() {
+		scope := v.pop()
+		var in machine.Input = machine.Tick{At: at}
+		if v.resident[scope].state.Expired(at) {
+			in = machine.Forget{At: at}
+		}
+		if _, err := v.work(ctx, at, scope, in); err != nil {
+			return err
+		}
+		v.watch(scope)
+	}
+	return nil
+}
+
+// State returns a scope's state as v knows it.
+func (v *Drive) State(ctx context.Context, scope attend.Scope) (machine.State, error) {
+	r, err := v.load(ctx, scope)
+	return r.state, err
+}
+
+func (v *Drive) load(ctx context.Context, scope attend.Scope) (resident, error) {
+	if r, ok := v.resident[scope]; ok {
+		return r, nil
+	}
+	r, err := load(ctx, v.e.store, scope)
+	if err == nil {
+		v.resident[scope] = r
+		v.watch(scope)
+	}
+	return r, err
+}
+
+// watch notes when a scope is due, unless it is noted for no later.
+func (v *Drive) watch(scope attend.Scope) {
+	at := v.resident[scope].state.Due()
+	if q, ok := v.queued[scope]; at.IsZero() || ok && !at.Before(q) {
+		return
+	}
+	heap.Push(&v.due, due{at, scope})
+	v.queued[scope] = at
+}
+
+// work applies an input, and then does all that can be done at that time.
+func (v *Drive) work(ctx context.Context, at time.Time, scope attend.Scope, in machine.Input) (machine.Effects, error) {
+	eff, jobs, err := v.apply(ctx, at, scope, in)
+	for err == nil && len(jobs) > 0 {
+		j := jobs[0]
+		jobs = jobs[1:]
+		var answer machine.Input
+		switch {
+		case j.call != nil:
+			answer = v.judge(ctx, j.call)
+		case j.delivery != nil:
+			answer = v.e.deliver(ctx, j.delivery)
+		default:
+			answer = v.e.bury(ctx, j.letter)
+		}
+		var more []*job
+		_, more, err = v.apply(ctx, at, scope, stampAt(answer, at))
+		jobs = append(jobs, more...)
+	}
+	return eff, err
+}
+
+func (v *Drive) judge(ctx context.Context, call *machine.Call) machine.Input {
+	in := v.e.judgeInput(call)
+	v.e.look(ctx, call.Window.Scope, &in)
+	j, err := v.e.ask(ctx, in)
+	if err != nil {
+		return failure(machine.LaneJudge, call.Num, call.Attempt, err)
+	}
+	return machine.Judged{Num: call.Num, Attempt: call.Attempt, Judgment: j}
+}
+
+func stampAt(in machine.Input, at time.Time) machine.Input {
+	switch in := in.(type) {
+	case machine.Judged:
+		in.At = at
+		return in
+	case machine.Failed:
+		in.At = at
+		return in
+	case machine.Done:
+		in.At = at
+		return in
+	}
+	return in
+}
+
+// driveTries is how often a write whose outcome is unknown is tried.
+const driveTries = 3
+
+// apply commits one input, with the judgments and claims that an engine would
+// make in the same write. After a lost race or an error the scope is loaded
+// again, and the same claims and the same input are applied to what is there.
+func (v *Drive) apply(ctx context.Context, at time.Time, scope attend.Scope, in machine.Input) (machine.Effects, []*job, error) {
+	var jobs []*job
+	for try := 1; ; try++ {
+		r, err := v.load(ctx, scope)
+		if err != nil {
+			return machine.Effects{}, nil, err
+		}
+		p := &pending{draft: newDraft(r)}
+		for _, j := range jobs {
+			v.e.reclaim(scope, p, j)
+		}
+		eff := p.step(scope, v.e.policy, in)
+		p.traces = append(p.traces, arrivals(scope, in, eff)...)
+		v.e.judgeAtOnce(scope, p, at)
+		v.claim(p, scope, at)
+		if !p.changed {
+			return eff, p.jobs, nil
+		}
+		w := p.write(scope)
+		out, err := commit(ctx, v.e.store, []attend.Write{w})
+		if err == nil && !out[0].Conflict() {
+			v.land(scope, p.landed(&w, out[0]))
+			for _, t := range p.traces {
+				v.e.trace(t)
+			}
+			return eff, p.jobs, nil
+		}
+		delete(v.resident, scope)
+		jobs = p.jobs
+		if err != nil && try == driveTries {
+			return machine.Effects{}, nil, fmt.Errorf("engine: commit %q: %w", scope, err)
+		}
+	}
+}
+
+func (v *Drive) land(scope attend.Scope, r resident) {
+	if r.version == 0 {
+		delete(v.resident, scope)
+		return
+	}
+	v.resident[scope] = r
+	v.watch(scope)
+}
+
+// claim leases all that can be worked now.
+func (v *Drive) claim(p *pending, scope attend.Scope, at time.Time) {
+	for progress := true; progress && !p.forget; {
+		progress = false
+		w := p.state.Work(at)
+		for lane, num := range [...]uint64{w.Judge, w.Decision, w.Letter} {
+			if num == 0 {
+				continue
+			}
+			timeout := v.e.cfg.DeliveryTimeout
+			if machine.Lane(lane) == machine.LaneJudge {
+				timeout = v.e.cfg.JudgeTimeout
+			}
+			j := &job{claim: machine.Claim{
+				At: at, Lane: machine.Lane(lane), Num: num, Owner: v.e.id, Until: at.Add(2 * timeout),
+			}}
+			progress = true
+			v.e.reclaim(scope, p, j)
+		}
+	}
+}
+
+// dues is a heap of due scopes, the earliest first, and of those of one moment
+// the one that comes first in the alphabet: a replay is the same each time.
+type dues []due
+
+type due struct {
+	at    time.Time
+	scope attend.Scope
+}
+
+func (d dues) Len() int { return len(d) }
+
+func (d dues) Less(i, j int) bool {
+	if !d[i].at.Equal(d[j].at) {
+		return d[i].at.Before(d[j].at)
+	}
+	return d[i].scope < d[j].scope
+}
+
+func (d dues) Swap(i, j int) { d[i], d[j] = d[j], d[i] }
+
+// Push is for package heap.
+func (d *dues) Push(x any) { *d = append(*d, x.(due)) }
+
+// Pop is for package heap.
+func (d *dues) Pop() any {
+	last := (*d)[len(*d)-1]
+	*d = (*d)[:len(*d)-1]
+	return last
+}

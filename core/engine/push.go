@@ -1,0 +1,131 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	attend "github.com/attend-go/attend/core"
+	"github.com/attend-go/attend/core/machine"
+)
+
+// The limits of one push or batch (E31).
+const (
+	MaxPushEvents = 10_000
+	MaxPushBytes  = 16 << 20
+)
+
+// A Receipt says what became of the events of a push.
+type Receipt struct {
+	New        int // taken in
+	Duplicates int // seen before
+}
+
+// Push takes events into a scope, all of them or none, and returns once they
+// are committed. It waits for no judge, but for a pure one, and for no sink.
+//
+// An error is attend.ErrInvalid for a bad scope; an [*attend.EventError] for an
+// event that breaks a rule or that no kind takes; attend.ErrTooLarge;
+// attend.ErrOutboxFull; attend.ErrConflict; ctx's error; or the store's. After
+// ctx's or the store's the events may have landed: pushing them again is safe,
+// the scope knows those it has seen.
+//
+// A Push whose commit is under way returns when the store has answered, even if
+// ctx ends before.
+func (e *Engine) Push(ctx context.Context, scope attend.Scope, events ...attend.Event) (Receipt, error) {
+	if err := scope.Check(); err != nil {
+		return Receipt{}, err
+	}
+	if len(events) == 0 {
+		return Receipt{}, nil
+	}
+	if len(events) > MaxPushEvents {
+		return Receipt{}, &attend.TooLargeError{Field: "events of a push", Limit: MaxPushEvents}
+	}
+	clean := make([]attend.Event, len(events))
+	now, bytes := time.Now(), 0
+	for i := range events {
+		v, err := e.intake(events[i], now)
+		if err != nil {
+			return Receipt{}, &attend.EventError{Index: i, Err: err}
+		}
+		if v.Source != "" {
+			return Receipt{}, &attend.EventError{Index: i, Err: &attend.InvalidError{Field: "source", Want: "nothing, for an event that is pushed"}}
+		}
+		if bytes += v.Size(); bytes > MaxPushBytes {
+			return Receipt{}, &attend.TooLargeError{Field: "bytes of a push", Limit: MaxPushBytes}
+		}
+		clean[i] = v
+	}
+	o := op{in: machine.Arrive{Events: clean}, events: len(clean)}
+	if err := e.do(ctx, scope, &o); err != nil {
+		return Receipt{}, err
+	}
+	if o.eff.Refused {
+		return Receipt{}, fmt.Errorf("engine: push to %q: %w", scope, attend.ErrOutboxFull)
+	}
+	return Receipt{New: len(clean) - len(o.eff.Repeats), Duplicates: len(o.eff.Repeats)}, nil
+}
+
+// intake makes an event valid and asks for its kind.
+func (e *Engine) intake(v attend.Event, now time.Time) (attend.Event, error) {
+	v, err := v.Clean()
+	if err != nil {
+		return attend.Event{}, err
+	}
+	if v.At.IsZero() {
+		v.At = time.UnixMilli(now.UnixMilli())
+	}
+	if v.Kind, err = e.kind(v); err != nil {
+		return attend.Event{}, err
+	}
+	return v, nil
+}
+
+var errKindPanicked = errors.New("engine: Kind panicked")
+
+func (e *Engine) kind(v attend.Event) (k attend.Kind, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errKindPanicked
+		}
+	}()
+	v.Kind = ""
+	if k = e.cfg.Kind(v); !k.Valid() {
+		return "", &attend.InvalidError{Field: "kind", Want: "one of the six kinds from Config.Kind"}
+	}
+	return k, nil
+}
+
+// Flush settles what is open or held in a scope now, with reason forced, and
+// returns once that is committed. While a window is being judged it is
+// remembered. Where there is nothing to settle it does nothing. Errors are
+// those of [Engine.Push].
+func (e *Engine) Flush(ctx context.Context, scope attend.Scope) error {
+	if err := scope.Check(); err != nil {
+		return err
+	}
+	return e.do(ctx, scope, &op{in: machine.Flush{}})
+}
+
+// End says that a unit of work is finished: like [Engine.Flush], with reason
+// closing, so that the judge may wait.
+func (e *Engine) End(ctx context.Context, scope attend.Scope) error {
+	if err := scope.Check(); err != nil {
+		return err
+	}
+	return e.do(ctx, scope, &op{in: machine.End{}})
+}
+
+// Remove forgets a scope, with work that is not yet done. Its rows stay in the
+// log. A source that is attached to it ends with attend.ErrRemoved.
+func (e *Engine) Remove(ctx context.Context, scope attend.Scope) error {
+	if err := scope.Check(); err != nil {
+		return err
+	}
+	if err := e.store.Remove(ctx, scope); err != nil {
+		return fmt.Errorf("engine: remove %q: %w", scope, err)
+	}
+	return nil
+}

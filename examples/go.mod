@@ -1,0 +1,3 @@
+module github.com/attend-go/attend/examples
+
+go 1.26
