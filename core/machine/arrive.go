@@ -93,13 +93,15 @@ func (m *move) event(i int, e attend.Event, source string) {
 			return
 		}
 	}
+	m.seen[lane] = m.seen[lane].add(h)
+	m.Changed = true
 	if m.open.ids.has(h) || m.busy().has(h) {
+		// Forgotten, and still here: it is remembered again, or this push could
+		// not be sent again once its window is gone.
 		m.Repeats = append(m.Repeats, i)
 		return
 	}
-	m.seen[lane] = m.seen[lane].add(h)
 	m.Fresh++
-	m.Changed = true
 	m.open.add(&entry{Event: e, taken: m.at, hash: h, size: e.Size()}, m.policy)
 }
 

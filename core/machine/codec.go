@@ -46,6 +46,11 @@ func (e *encoder) str(s string) {
 	e.b = append(e.b, s...)
 }
 
+func (e *encoder) bytes(b []byte) {
+	e.count(len(b))
+	e.b = append(e.b, b...)
+}
+
 func (e *encoder) flag(b bool) {
 	if b {
 		e.byte(1)
@@ -61,12 +66,16 @@ func place[T comparable](e *encoder, set []T, v T) { e.byte(byte(max(slices.Inde
 func (e *encoder) event(v *attend.Event, base ms) {
 	e.str(v.ID)
 	e.str(v.Name)
-	place(e, kinds, v.Kind)
+	if v.Kind.Valid() {
+		place(e, kinds, v.Kind)
+	} else {
+		place(e, kinds, "")
+	}
 	e.flag(!v.At.IsZero())
 	if !v.At.IsZero() {
 		e.moment(moment(v.At) - base)
 	}
-	e.str(string(v.Data))
+	e.bytes(v.Data)
 	e.str(v.Text)
 }
 
@@ -76,6 +85,11 @@ func (e *encoder) judgment(j attend.Judgment) {
 	for i, r := range routes {
 		if _, ok := j.Probabilities[r]; ok {
 			given |= 1 << i
+		}
+	}
+	for r := range j.Probabilities {
+		if !r.Valid() {
+			given |= 1 << len(routes)
 		}
 	}
 	e.byte(given)
@@ -194,15 +208,7 @@ func (d *decoder) fixed() uint64 {
 	return 0
 }
 
-// chance reads a number in [0,1].
-func (d *decoder) chance() float64 {
-	f := math.Float64frombits(d.fixed())
-	if !within(f) {
-		d.fail("bad probability")
-		return 0
-	}
-	return f
-}
+func (d *decoder) float() float64 { return math.Float64frombits(d.fixed()) }
 
 func (d *decoder) duration() time.Duration {
 	n := d.uint()
@@ -246,26 +252,39 @@ func (d *decoder) event(base ms) attend.Event {
 }
 
 func (d *decoder) judgment() attend.Judgment {
-	j := attend.Judgment{Route: member(d, routes)}
-	given := d.byte()
-	if given>>len(routes) != 0 {
-		d.fail("bad routes")
+	j := d.answer()
+	if d.err == nil && wrong(j, routes) != "" {
+		d.fail("bad judgment")
 	}
+	return j
+}
+
+// answer reads a judgment as a judge gave it, right or wrong: Step says that it
+// is wrong (E13), and a replay must too.
+func (d *decoder) answer() attend.Judgment {
+	var j attend.Judgment
+	if i := int(d.byte()); i < len(routes) {
+		j.Route = routes[i]
+	}
+	given := d.byte()
 	if given != 0 {
 		j.Probabilities = make(map[attend.Route]float64, len(routes))
 	}
 	for i, r := range routes {
 		if given>>i&1 == 1 {
-			j.Probabilities[r] = d.chance()
+			j.Probabilities[r] = d.float()
 		}
+	}
+	if given>>len(routes) != 0 {
+		j.Probabilities[""] = 0 // of a route that there is not
 	}
 	if n := d.count(9); n > 0 {
 		j.Predicates = make(map[string]float64, n)
 		for range n {
 			name := d.str()
-			j.Predicates[name] = d.chance()
+			j.Predicates[name] = d.float()
 		}
 	}
-	j.Confidence = d.chance()
+	j.Confidence = d.float()
 	return j
 }

@@ -2,7 +2,6 @@ package machine
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	attend "github.com/attend-go/attend/core"
@@ -26,7 +25,7 @@ const (
 // EncodeInput returns an input as bytes that [DecodeInput] reads. Its time is
 // kept in whole milliseconds.
 func EncodeInput(in Input) []byte {
-	e := newEncoder(64)
+	e := newEncoder(inputSize(in))
 	switch in := in.(type) {
 	case Configure:
 		e.head(tagConfigure, in.At)
@@ -93,12 +92,21 @@ func (e *encoder) writer(id, number uint64) {
 	e.uint(number)
 }
 
-func (e *encoder) arrive(in Arrive) {
-	size := 64
-	for i := range in.Events {
-		size += in.Events[i].Size()
+// inputSize is about how many bytes an input takes, and rarely less.
+func inputSize(in Input) int {
+	a, ok := in.(Arrive)
+	if !ok {
+		return 96
 	}
-	e.b = slices.Grow(e.b, size)
+	size := 48 + len(a.Source) + len(a.After) + len(a.Cursor)
+	for i := range a.Events {
+		e := &a.Events[i]
+		size += 24 + len(e.ID) + len(e.Name) + len(e.Data) + len(e.Text)
+	}
+	return size
+}
+
+func (e *encoder) arrive(in Arrive) {
 	e.head(tagArrive, in.At)
 	e.writer(in.Writer, in.Number)
 	e.str(in.Source)
@@ -144,7 +152,7 @@ func DecodeInput(b []byte) (Input, error) {
 	case tagClaim:
 		in = Claim{at, d.lane8(), d.uint(), d.fixed(), d.moment().time()}
 	case tagJudged:
-		in = Judged{at, d.uint(), d.uint(), d.judgment()}
+		in = Judged{at, d.uint(), d.uint(), d.answer()}
 	case tagFailed:
 		in = Failed{at, d.lane8(), d.uint(), d.uint(), d.str(), d.flag(), d.flag(), d.duration()}
 	case tagDone:

@@ -319,7 +319,7 @@ func (d *decoder) policy() *Policy {
 	for _, n := range p.counts() {
 		*n = d.number()
 	}
-	p.ActThreshold = d.chance()
+	p.ActThreshold = d.float()
 	p.LogDecisions, p.LogLetters, p.RecordVerdicts = d.flag(), d.flag(), d.flag()
 	for range d.count(1) {
 		p.RetryBackoff = append(p.RetryBackoff, d.duration())

@@ -127,6 +127,7 @@ func (m *move) settle(t ms) {
 	w.id = attend.NewDecisionID(m.scope, events(w.entries))
 	m.reopen(entries[n:])
 	m.held, m.slot = nil, newSlot(&w, m.next())
+	m.shedSize() // what is left may hold no act
 	m.trace(attend.Settled{
 		Scope: m.scope, At: t.time(), ID: w.id, Reason: w.reason, Events: n, Waits: w.waits,
 	})
@@ -176,7 +177,6 @@ func (m *move) skipContext(entries []*entry, w *closed) []*entry {
 		n++
 	}
 	w.dropped += n
-	w.opened = entries[n].taken
 	m.dropped(attend.WhySize, refs(entries[:n]))
 	return entries[n:]
 }
@@ -204,6 +204,9 @@ func (m *move) reopen(rest []*entry) {
 	keep(&m.open.closing, old.closing)
 	keep(&m.open.continuous, old.continuous)
 	keep(&m.open.passive, old.passive)
+	if was, now := old.acts.first(), m.open.acts.first(); was != nil && now != nil && was.hash == now.hash {
+		m.open.age = old.age
+	}
 }
 
 func judgeable(entries []*entry) bool {

@@ -20,7 +20,7 @@ type move struct {
 // time sets off happens before the input (E4); what the input makes due at
 // once happens in the same step (E45).
 func Step(s State, in Input) (State, Effects) {
-	m := move{State: s, at: max(moment(in.at()), s.now)}
+	m := move{State: s, at: max(moment(in.at()), s.now, 1)} // 0 is no moment
 	if in, ok := in.(Configure); ok && s.scope == "" {
 		m.begin(in)
 	}
@@ -53,7 +53,7 @@ func Step(s State, in Input) (State, Effects) {
 	case Forget:
 		m.forget()
 	}
-	if m.Refused || !m.Changed {
+	if m.Refused || m.Batch != Taken || !m.Changed {
 		return s, Effects{
 			Fresh: m.Fresh, Repeats: m.Repeats, Refused: m.Refused, Batch: m.Batch, Place: m.Place,
 			Call: m.Call, Delivery: m.Delivery, Letter: m.Letter,
