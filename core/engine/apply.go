@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	attend "github.com/attend-go/attend/core"
 	"github.com/attend-go/attend/core/machine"
@@ -38,18 +39,23 @@ func load(ctx context.Context, st attend.ScopeStore, scope attend.Scope) (reside
 // A draft is a write in the making: a state that inputs have changed since the
 // resident was loaded, and what has to be written with it.
 type draft struct {
-	base    resident
-	state   machine.State
-	inputs  [][]byte
-	bytes   int // of inputs
-	rows    []attend.Row
-	due     machine.Effects // the last that moved it
-	forget  bool
-	traces  []attend.Trace
-	changed bool
+	version    uint64 // of the resident, and what the store holds of it
+	snap, tail int
+	state      machine.State
+	inputs     [][]byte
+	one        [1][]byte // room for inputs: most have one
+	bytes      int       // of inputs
+	rows       []attend.Row
+	due        time.Time // to be stored, if moveDue
+	moveDue    bool
+	forget     bool
+	traces     []attend.Trace
+	changed    bool
 }
 
-func newDraft(base resident) draft { return draft{base: base, state: base.state} }
+func newDraft(r *resident) draft {
+	return draft{version: r.version, snap: r.snap, tail: r.tail, state: r.state}
+}
 
 // step applies an input, and before it a policy that the scope does not have.
 // What changes nothing leaves no trace: the policy goes with its input, never
@@ -77,12 +83,15 @@ func (d *draft) step(scope attend.Scope, p *machine.Policy, in machine.Input) ma
 
 func (d *draft) add(in machine.Input, eff machine.Effects) {
 	b := machine.EncodeInput(in)
+	if d.inputs == nil {
+		d.inputs = d.one[:0]
+	}
 	d.inputs = append(d.inputs, b)
 	d.bytes += len(b)
 	d.rows = append(d.rows, eff.Rows...)
 	d.traces = append(d.traces, eff.Traces...)
 	if eff.MoveDue {
-		d.due = eff
+		d.due, d.moveDue = eff.Due, true
 	}
 	d.changed = true
 }
@@ -108,13 +117,13 @@ const smallTail = 1 << 10
 // write is what the store is asked to commit. A snapshot replaces the tail once
 // that is larger (E32).
 func (d *draft) write(scope attend.Scope) attend.Write {
-	w := attend.Write{Scope: scope, Expect: d.base.version, Rows: d.rows}
+	w := attend.Write{Scope: scope, Expect: d.version, Rows: d.rows}
 	if d.forget {
 		w.Forget = true
 		return w
 	}
-	w.Due, w.KeepDue = d.due.Due, !d.due.MoveDue && d.base.version != 0
-	if d.base.tail+d.bytes > max(d.base.snap, smallTail) {
+	w.Due, w.KeepDue = d.due, !d.moveDue && d.version != 0
+	if d.tail+d.bytes > max(d.snap, smallTail) {
 		w.Snapshot = machine.EncodeState(d.state)
 	} else {
 		w.Inputs = d.inputs
@@ -130,7 +139,7 @@ func (d *draft) landed(w *attend.Write, o attend.Outcome) resident {
 	case w.Snapshot != nil:
 		return resident{state: d.state, version: o.Version, snap: len(w.Snapshot)}
 	}
-	return resident{state: d.state, version: o.Version, snap: d.base.snap, tail: d.base.tail + d.bytes}
+	return resident{state: d.state, version: o.Version, snap: d.snap, tail: d.tail + d.bytes}
 }
 
 // commit is the only call of Commit in attend.
@@ -153,7 +162,7 @@ func Apply(ctx context.Context, st attend.ScopeStore, scope attend.Scope, p *mac
 		if err != nil {
 			return machine.State{}, machine.Effects{}, err
 		}
-		d := newDraft(r)
+		d := newDraft(&r)
 		eff := d.step(scope, p, in)
 		if !eff.Changed {
 			return d.state, eff, nil

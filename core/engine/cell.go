@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,6 +59,7 @@ type cell struct {
 type pending struct {
 	draft
 	ops    []*op
+	one    [1]*op // room for ops: most have one
 	jobs   []*job
 	events int
 }
@@ -67,6 +69,14 @@ const (
 	maxWriteEvents = 4096
 	maxWriteBytes  = 1 << 20
 )
+
+func (p *pending) add(o *op) {
+	if p.ops == nil {
+		p.ops = p.one[:0]
+	}
+	p.ops = append(p.ops, o)
+	p.events += o.events
+}
 
 func (p *pending) full() bool {
 	return p.forget || p.events >= maxWriteEvents || p.bytes >= maxWriteBytes
@@ -153,24 +163,26 @@ func (e *Engine) stepAll(c *cell) (answered []*op, queued bool) {
 	if c.busy || !c.loaded {
 		return nil, false
 	}
-	for len(c.waiting) > 0 && (c.next == nil || !c.next.full()) {
-		o := c.waiting[0]
-		c.waiting[0] = nil
-		c.waiting = c.waiting[1:]
+	done := 0
+	for _, o := range c.waiting {
+		if c.next != nil && c.next.full() {
+			break
+		}
+		done++
 		p := c.next
 		if p == nil {
-			p = &pending{draft: newDraft(c.res)}
+			p = &pending{draft: newDraft(&c.res)}
 		}
 		if e.step(c, p, o) {
-			p.ops = append(p.ops, o)
-			p.events += o.events
+			p.add(o)
 			queued = queued || c.next == nil
 			c.next = p
 		} else {
 			answered = append(answered, o)
 		}
 	}
-	if len(c.waiting) == 0 {
+	c.waiting = slices.Delete(c.waiting, 0, done)
+	if len(c.waiting) == 0 && cap(c.waiting) > 8 {
 		c.waiting = nil
 	}
 	return answered, queued
@@ -180,7 +192,7 @@ func (e *Engine) stepAll(c *cell) (answered []*op, queued bool) {
 // a pure judgment, and claims of work. It reports whether the operation has to
 // wait for the write. c.mu is held.
 func (e *Engine) step(c *cell, p *pending, o *op) bool {
-	at := e.clock(c, p, o)
+	at := e.clock(c, o)
 	if in := e.stamp(p, o, at); in != nil {
 		o.eff = p.step(c.scope, e.policy, in)
 		if e.cfg.Observer != nil {
@@ -194,10 +206,10 @@ func (e *Engine) step(c *cell, p *pending, o *op) bool {
 
 // clock is the time of an input: the latest of the clock, and the scope's time
 // plus what has passed here since it was loaded or written (E34).
-func (e *Engine) clock(c *cell, p *pending, o *op) time.Time {
+func (e *Engine) clock(c *cell, o *op) time.Time {
 	now := time.Now()
 	at := now
-	if s := p.base.state.Now(); !s.IsZero() {
+	if s := c.res.state.Now(); !s.IsZero() {
 		if t := s.Add(now.Sub(c.touched)); t.After(at) {
 			at = t
 		}

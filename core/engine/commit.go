@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +25,11 @@ type queue struct {
 	mu      sync.Mutex
 	cells   []*cell
 	leading bool
+
+	// The leader's own, kept from group to group:
+	group   []*cell
+	flights []flight
+	writes  []attend.Write
 }
 
 // add puts a cell at the end of the queue, and reports whether the caller now
@@ -39,19 +45,19 @@ func (q *queue) add(c *cell) bool {
 	return true
 }
 
-// take returns the cells that wait, and none when the leader may go.
+// take returns the cells that wait, for the leader until it takes the next, and
+// none when the leader may go.
 func (q *queue) take() []*cell {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n := min(len(q.cells), maxGroupWrites)
-	group := q.cells[:n:n]
-	if q.cells = q.cells[n:]; len(q.cells) == 0 {
-		q.cells = nil
-	}
-	if n == 0 {
+	if len(q.cells) == 0 {
 		q.leading = false
+		return nil
 	}
-	return group
+	n := min(len(q.cells), maxGroupWrites)
+	q.group = append(q.group[:0], q.cells[:n]...)
+	q.cells = slices.Delete(q.cells, 0, n)
+	return q.group
 }
 
 // putBack returns cells that did not fit into a group, in front of the others.
@@ -61,7 +67,7 @@ func (q *queue) putBack(cells []*cell) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.cells = append(cells[:len(cells):len(cells)], q.cells...)
+	q.cells = slices.Insert(q.cells, 0, cells...)
 }
 
 // done reports whether the queue is empty; then nobody leads any more.
@@ -99,8 +105,7 @@ type flight struct {
 
 // commitGroup commits the cells' writes as one group, as far as they fit.
 func (e *Engine) commitGroup(cells []*cell) {
-	flights := make([]flight, 0, len(cells))
-	writes := make([]attend.Write, 0, len(cells))
+	flights, writes := e.queue.flights[:0], e.queue.writes[:0]
 	events, bytes := 0, 0
 	for i, c := range cells {
 		c.mu.Lock()
@@ -117,6 +122,11 @@ func (e *Engine) commitGroup(cells []*cell) {
 		events, bytes = events+p.events, bytes+p.bytes
 		flights, writes = append(flights, flight{c, p, w}), append(writes, w)
 	}
+	e.queue.flights, e.queue.writes = flights, writes
+	defer func() { // nothing outlives its group here
+		clear(flights)
+		clear(writes)
+	}()
 	out, err := commit(context.Background(), e.store, writes)
 	now := time.Now()
 	for i, f := range flights {

@@ -229,7 +229,7 @@ func (v *Drive) apply(ctx context.Context, at time.Time, scope attend.Scope, in 
 		if err != nil {
 			return machine.Effects{}, nil, err
 		}
-		p := &pending{draft: newDraft(r)}
+		p := &pending{draft: newDraft(&r)}
 		for _, j := range jobs {
 			v.e.reclaim(scope, p, j)
 		}

@@ -67,7 +67,7 @@ func (e *Engine) redo(c *cell, p *pending, r resident) *pending {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.res, c.loaded, c.touched = r, true, time.Now()
-	q := &pending{draft: newDraft(r), ops: p.ops, events: p.events}
+	q := &pending{draft: newDraft(&r), ops: p.ops, events: p.events}
 	// Claims first: one that has landed must be known as ours before anything
 	// else is applied.
 	for _, j := range p.jobs {

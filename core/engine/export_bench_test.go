@@ -1,0 +1,16 @@
+package engine
+
+// RunWheel sets n moments within a second and lets them go off, millisecond by
+// millisecond, as the alarm does. It returns how many did.
+func RunWheel(n int) int {
+	var w wheel
+	w.init(1_767_225_600_000)
+	for i := range n {
+		w.set(-1, uint64(i), w.now+int64(i%1000))
+	}
+	fired := 0
+	for at, ok := w.next(); ok; at, ok = w.next() {
+		w.advance(at, func(uint64) { fired++ })
+	}
+	return fired
+}
