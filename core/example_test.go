@@ -149,3 +149,10 @@ func ExamplePermanent() {
 	// Output:
 	// host: deliver: the conversation was deleted true false
 }
+
+func ExampleNewIntakeID() {
+	e := attend.Event{ID: "build-7", Source: "log:ci"}
+	fmt.Println(attend.NewIntakeID("repo/attend", e))
+	// Output:
+	// c4a51dd818198d8b53d5e68f3e212f362dd742a2
+}

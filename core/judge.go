@@ -29,6 +29,7 @@ func (f JudgeFunc) Judge(ctx context.Context, in JudgeInput) (Judgment, error) {
 // the input that settled the window (rule E45).
 type PureJudge interface {
 	Judge
+	// Pure does nothing; having it is the promise.
 	Pure()
 }
 

@@ -35,8 +35,9 @@ func (k Kind) Act() bool {
 	switch k {
 	case KindClosing, KindFlush, KindContinuous, KindPassive:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // Valid reports whether k is one of the six kinds.

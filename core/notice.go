@@ -112,6 +112,7 @@ func routeLine(r Route) string {
 		return "For your information: keep it in mind, and do not answer it."
 	case RouteAsk:
 		return "Do not act on this yet: the user is asked whether to call you in."
+	default:
+		return "Nothing is to be done about this."
 	}
-	return "Nothing is to be done about this."
 }

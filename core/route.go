@@ -23,8 +23,9 @@ func (r Route) Delivered() bool {
 	switch r {
 	case RouteInterrupt, RouteQueue, RouteNote, RouteAsk:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // Valid reports whether r is one of the six routes.

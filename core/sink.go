@@ -39,8 +39,9 @@ func (r Routes) Deliver(ctx context.Context, d Decision) error {
 		return r.Note(ctx, d)
 	case RouteAsk:
 		return r.Ask(ctx, d)
+	default:
+		return Permanent(fmt.Errorf("attend: route %q is not delivered", d.Route))
 	}
-	return Permanent(fmt.Errorf("attend: route %q is not delivered", d.Route))
 }
 
 // Check names the first route without a handler, as an error that is

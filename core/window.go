@@ -33,8 +33,9 @@ func (r Reason) MayWait() bool {
 	switch r {
 	case ReasonAge, ReasonClosing, ReasonContinuous, ReasonPassive:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // A Window is the events of one scope that piled up until they settled. Its
