@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+
+	"github.com/attend-go/attend/core/engine"
+	"github.com/spf13/cobra"
+)
+
+// A replayCommand is what the flags of attend replay say.
+type replayCommand struct {
+	judge, kinds, defaultKind string
+	maxActsPerHour            float64 // infinite: nobody asked
+	json, strict              bool
+	config                    engine.Config
+}
+
+func newReplay() *cobra.Command {
+	r := &replayCommand{maxActsPerHour: math.Inf(1)}
+	cmd := &cobra.Command{
+		Use:   "replay FILE",
+		Short: "Runs a recording through attend and prints what would have happened",
+		Long: `Runs a recording through attend on its own clock, as fast as it goes: prints
+each settle, verdict and decision, and then a table.
+
+FILE is NDJSON in the form of POST /v1/ingest, - is standard input. A line is an
+event with its scope (scope, id, at, name, text, data), or {"scope":…,"flush":true}
+or {"scope":…,"end":true}. It happens at its own at, in Unix milliseconds; one
+without, or with an at before that of an earlier line, happens with the latest
+before. A line is at most 1 MiB; a bad one is left out and reported on standard
+error, and the exit code is 1 for it only with --strict.
+
+The same file and flags give the same bytes each time.`,
+		Example: `  attend replay --kinds examples/data/kinds.json examples/data/github-day.ndjson
+  attend replay --kinds '{"build.*":"closing","chat":"flush"}' --closing-grace 2s - <day.ndjson
+  attend replay --kinds examples/data/kinds.json --judge script:examples/data/answers.ndjson \
+    --max-acts-per-hour 1 examples/data/github-day.ndjson`,
+		Args: oneFile,
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return []cobra.Completion{"ndjson", "jsonl"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+	}
+	f := newFlags(cmd)
+	f.text(&r.kinds, "kinds", "", "`JSON` of event name to kind, or a file of it; a name may end in *")
+	f.text(&r.defaultKind, "default-kind", "consequence", "`kind` of every other name")
+	f.text(&r.judge, "judge", "rule", "`judge`: rule, or script:FILE for answers recorded earlier")
+	f.number(&r.maxActsPerHour, "max-acts-per-hour", "", "a number from 0 on",
+		"mark the lowest act threshold that keeps to this",
+		func(n float64) bool { return n >= 0 })
+	f.boolean(&r.json, "json", "print a line of JSON for each step, and one for the table")
+	f.boolean(&r.strict, "strict", "exit with 1 if a line was rejected")
+	settings(f, &r.config)
+	completeJudge(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := f.readEnvironment(); err != nil {
+			return err
+		}
+		return r.run(cmd, args[0])
+	}
+	return cmd
+}
+
+func oneFile(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("replay wants one FILE, or - for standard input, and got %d", len(args))
+	}
+	return nil
+}
+
+func completeJudge(cmd *cobra.Command) {
+	fixed := func(names ...cobra.Completion) cobra.CompletionFunc {
+		return cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)
+	}
+	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("judge", fixed("rule", "script:")))
+	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("default-kind", fixed(
+		"closing", "flush", "continuous", "passive", "consequence", "context")))
+}
+
+func (r *replayCommand) run(cmd *cobra.Command, file string) error {
+	log := newLogger(cmd.ErrOrStderr())
+	kinds, err := loadKinds(r.kinds, r.defaultKind)
+	if err != nil {
+		return err
+	}
+	judge, err := loadJudge(r.judge)
+	if err != nil {
+		return err
+	}
+	r.config.Kind, r.config.Judge = kinds.kind, judge
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	p, err := newPlayer(r.config, r.printer(out, cmd.OutOrStdout()), log)
+	if err != nil {
+		return err
+	}
+	in := cmd.InOrStdin()
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return &failure{err}
+		}
+		defer f.Close()
+		in = f
+	}
+	if !kinds.wakes() {
+		log.Warn("no event is an act, so nothing settles a window but a line that flushes or ends it; see --kinds")
+	}
+	if err := r.play(cmd.Context(), p, in, out); err != nil {
+		return &failure{err}
+	}
+	return nil
+}
+
+// play prints the replay of in to out.
+func (r *replayCommand) play(ctx context.Context, p *player, in io.Reader, out *bufio.Writer) error {
+	if err := p.play(ctx, newLineReader(in, maxLine), out.Flush); err != nil {
+		out.Flush() // what there is
+		return err
+	}
+	var most *float64
+	if !math.IsInf(r.maxActsPerHour, 1) {
+		most = &r.maxActsPerHour
+	}
+	t, err := p.result(most)
+	if err != nil {
+		return err
+	}
+	if err := p.out.table(t); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	if r.strict && t.Rejected > 0 {
+		return fmt.Errorf("%s rejected", count(t.Rejected, "line"))
+	}
+	return nil
+}
+
+func (r *replayCommand) printer(out *bufio.Writer, stdout io.Writer) printer {
+	if r.json {
+		return newJSONPrinter(out)
+	}
+	return &textPrinter{w: out, color: colored(stdout)}
+}
+
+// colored reports whether w is a terminal and nobody asked for no color
+// (no-color.org).
+func colored(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("NO_COLOR") != "" || strings.EqualFold(os.Getenv("TERM"), "dumb") {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
