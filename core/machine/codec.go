@@ -120,6 +120,7 @@ func newDecoder(b []byte, what string) *decoder {
 	case d.err != nil:
 	case v > encoding || r > Rules:
 		d.err = fmt.Errorf("machine: %s: encoding %d of rules %d: %w", what, v, r, attend.ErrNewer)
+		d.b = nil
 	case v < 1 || r < 1:
 		d.fail("no version")
 	}

@@ -12,7 +12,7 @@ func EncodeState(s State) []byte {
 	if s.scope == "" {
 		return nil
 	}
-	e := newEncoder(512 + s.open.bytes + 8*(s.seen[0].n+s.seen[1].n))
+	e := newEncoder(512 + s.open.encoded() + 8*(s.seen[0].n+s.seen[1].n))
 	e.str(string(s.scope))
 	e.policy(s.policy)
 	e.b = append(e.b, s.key[:]...)
@@ -116,7 +116,10 @@ func DecodeState(b []byte) (State, error) {
 	if d.err == nil {
 		d.checkState(&s)
 	}
-	return s, d.end()
+	if err := d.end(); err != nil {
+		return State{}, err
+	}
+	return s, nil
 }
 
 // checkState says what no state can be, so that Step need not ask.
@@ -202,6 +205,9 @@ func (e *encoder) pile(p *pile) {
 		e.moment(*m)
 	}
 }
+
+// encoded is about how many bytes the pile's events take when encoded.
+func (p *pile) encoded() int { return p.bytes - 120*p.len() }
 
 func (d *decoder) pile(s *State) pile {
 	var p pile

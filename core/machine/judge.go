@@ -2,6 +2,7 @@ package machine
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	attend "github.com/attend-go/attend/core"
@@ -199,10 +200,7 @@ func (m *move) retried(l *lease, id attend.DecisionID, stage attend.Stage, why s
 const maxMessage = 1 << 10
 
 func message(s string) string {
-	if len(s) > maxMessage {
-		return s[:maxMessage]
-	}
-	return s
+	return strings.ToValidUTF8(s[:min(len(s), maxMessage)], "")
 }
 
 // take leases a piece of work, or says why not: claimed is false where somebody

@@ -110,7 +110,7 @@ func (m *move) settle(t ms) {
 	m.Changed = true
 	if !judgeable(entries) {
 		m.reopen(entries) // a held window that lost all but the agent's own output
-		m.open.dropped, m.open.waits, m.open.gap, m.held = w.dropped, w.waits, w.gap, nil
+		m.open.opened, m.open.dropped, m.open.waits, m.open.gap, m.held = w.opened, w.dropped, w.waits, w.gap, nil
 		return
 	}
 	n := m.fit(entries)

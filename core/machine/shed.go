@@ -1,6 +1,6 @@
 package machine
 
-import "github.com/attend-go/attend/core"
+import attend "github.com/attend-go/attend/core"
 
 // What is dropped, and nothing else ever is: consequence and context events,
 // oldest first. An act is never dropped.
