@@ -93,8 +93,10 @@ type Budgeter interface {
 
 // A Budget is what a judge can read in one call.
 type Budget struct {
-	ContextTokens  int     // in all; zero: no budget is known
-	ReservedTokens int     // of them for everything but the window
+	ContextTokens int // in all; zero: no budget is known
+	// ReservedTokens is how many of them are for everything but the window.
+	// Zero: 4,096, but at most half; negative: none.
+	ReservedTokens int
 	BytesPerToken  float64 // zero: 3
 }
 
@@ -104,9 +106,12 @@ func (b Budget) WindowBytes(share float64) int {
 	if b.ContextTokens <= 0 {
 		return 0
 	}
-	per := b.BytesPerToken
+	per, reserved := b.BytesPerToken, b.ReservedTokens
 	if per <= 0 {
 		per = 3
 	}
-	return max(int(float64(b.ContextTokens-b.ReservedTokens)*share*per), 1)
+	if reserved == 0 {
+		reserved = min(4096, b.ContextTokens/2)
+	}
+	return max(int(float64(b.ContextTokens-max(reserved, 0))*share*per), 1)
 }

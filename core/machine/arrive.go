@@ -12,7 +12,7 @@ func (m *move) arrive(in Arrive) {
 		return
 	}
 	place, known := m.cursor(in.Source)
-	if in.Source != "" && in.Cursor != in.After {
+	if in.Source != "" {
 		held := attend.Cursor("")
 		if known {
 			held = m.cursors[place].place

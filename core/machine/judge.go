@@ -50,6 +50,9 @@ func (m *move) claimSlot(in Claim) {
 		s.lease = l
 		m.slot = &s
 		m.Call = m.call()
+		if ended {
+			m.ranOut(l, s.id, attend.StageJudge)
+		}
 	}
 }
 
@@ -187,6 +190,13 @@ func (m *move) giveUp(attempts int, why string) {
 	w := m.slot.closed
 	m.slot = nil
 	m.letter(&job{stage: attend.StageJudge, window: w, message: why, attempts: attempts})
+}
+
+// ranOut tells of an attempt whose lease ran out, and that is tried again at
+// once.
+func (m *move) ranOut(l lease, id attend.DecisionID, stage attend.Stage) {
+	l.ready = m.at
+	m.retried(&l, id, stage, leaseEnded, false)
 }
 
 func (m *move) retried(l *lease, id attend.DecisionID, stage attend.Stage, why string, account bool) {

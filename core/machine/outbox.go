@@ -72,6 +72,9 @@ func (m *move) claimDecision(in Claim) {
 		j.lease = l
 		m.decisions = m.decisions.replace(0, &j)
 		m.Delivery = &Delivery{Num: j.num, Attempt: l.attempt, Until: l.until.time(), Decision: j.decision(m.scope)}
+		if ended {
+			m.ranOut(l, j.window.id, attend.StageSink)
+		}
 	}
 }
 
