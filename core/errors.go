@@ -126,7 +126,9 @@ func (e *RetryAfterError) Unwrap() error { return e.Err }
 // A TruncatedError says that rows behind a cursor are gone, and where to read
 // on.
 type TruncatedError struct {
-	Oldest LogCursor // reading behind it misses nothing that is kept
+	// Oldest is where to read on. Behind it nothing is missed that is kept, but
+	// rows of a class that was trimmed less far than another that was asked for.
+	Oldest LogCursor
 }
 
 // Error says that the cursor is truncated.

@@ -96,7 +96,9 @@ type DecisionLog interface {
 	// newest that was there when it came to it. When q.After is of another
 	// epoch, ahead of the log, or rows that q asks for were trimmed behind it,
 	// the only pair is a [*TruncatedError]. It holds no lock, row or
-	// transaction while it yields. An error is its last pair.
+	// transaction while it yields. Where rows are trimmed that it had still to
+	// yield, it yields them all the same, or its last pair is a
+	// [*TruncatedError]. An error is its last pair.
 	Read(ctx context.Context, q Query) iter.Seq2[Entry, error]
 
 	// Find returns the newest row of type t with this id, or an error that is
@@ -114,7 +116,8 @@ type DecisionLog interface {
 type Waiter interface {
 	// Wait returns nil once there may be a row for q, at once where there is
 	// one already or q.After is truncated, and ctx's error when ctx ends. A
-	// wake-up for nothing is allowed, a missed one only costs time.
+	// closed log answers with an error that is [ErrClosed]. A wake-up for nothing
+	// is allowed, a missed one only costs time.
 	Wait(ctx context.Context, q Query) error
 }
 
@@ -122,7 +125,8 @@ type Waiter interface {
 type Bounds struct {
 	Epoch string // made at random with the store
 	// Newest is the position of the newest row ever appended, 0 before the
-	// first.
+	// first. A reader may start behind it: what is committed after Bounds was
+	// called lies there.
 	Newest Position
 	// Trimmed is the newest position at which a decision or a dead letter was
 	// trimmed, and TrimmedVerdicts at which a verdict row was. 0: none yet. A
@@ -131,7 +135,7 @@ type Bounds struct {
 }
 
 // Check returns nil where a reader that asks for q misses nothing, else the
-// [*TruncatedError] that Read and Wait answer with.
+// [*TruncatedError] that Read answers with, and at which Wait returns at once.
 func (b Bounds) Check(q Query) error {
 	if q.After == (LogCursor{}) {
 		return nil

@@ -14,8 +14,9 @@ import (
 // Every method may be called from many goroutines at once. A store keeps bytes
 // as they are and knows nothing of what is in them. It copies what it keeps,
 // and returns no memory that a later call writes over: callers and store own
-// their slices. No method reads a clock. A closed store answers every call
-// with an error that is [ErrClosed].
+// their slices. No method reads a clock. A store limits how long a call may take:
+// an engine's contexts may have no end. A closed store answers every call with
+// an error that is [ErrClosed]. One that can be closed is an io.Closer.
 type ScopeStore interface {
 	// Load returns the scope's snapshot and every input committed after it,
 	// oldest first. For an unknown scope it returns the zero Record and no

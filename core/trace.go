@@ -4,8 +4,8 @@ import "time"
 
 // A Trace is one step that an observer sees: one of the types below. It holds
 // ids and numbers, no data of an event. Each is sent once its write has
-// committed, from the goroutine that did the work, so an observer should
-// return soon. Traces of one scope come in order.
+// committed, from the goroutine that did the work. Traces of one scope come in
+// order.
 type Trace interface{ trace() }
 
 type (
