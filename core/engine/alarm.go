@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	attend "github.com/attend-go/attend/core"
 	"github.com/attend-go/attend/core/machine"
 )
 
@@ -13,21 +14,32 @@ import (
 // wheel for all of them, one timer for the wheel. It knows scopes by a hash, so
 // that one that is not resident any more costs 24 bytes; its name comes from
 // the store's due index when the alarm goes off.
+//
+// Its time is this process's own: the milliseconds since it began. A wall clock
+// that is set back stops it as little as one that is ahead.
 type alarm struct {
+	begun time.Time
 	mu    sync.Mutex
 	wheel wheel
 	wake  chan struct{} // has room for one: the next moment is earlier now
-	armed int64         // what the timer is set to; 0: it runs free
+	armed int64         // what the timer is set to; -1: it runs free
 }
 
 func (a *alarm) init(now time.Time) {
-	a.wheel.init(now.UnixMilli())
+	a.begun, a.armed = now, -1
+	a.wheel.init(0)
 	a.wake = make(chan struct{}, 1)
 }
 
+// at is the alarm's time at a moment of the process's clock, a begun
+// millisecond counted whole.
+func (a *alarm) at(t time.Time) int64 {
+	return int64((t.Sub(a.begun) + time.Millisecond - 1) / time.Millisecond)
+}
+
 // arm sets the alarm for a cell's next deadline. c.mu is held. The scope's time
-// may be ahead of the clock (E34), so what counts is how far ahead the deadline
-// is.
+// may differ from the clock's (E34), so what counts is how far ahead the
+// deadline is.
 func (e *Engine) arm(c *cell) {
 	if !e.running.Load() {
 		return
@@ -36,14 +48,11 @@ func (e *Engine) arm(c *cell) {
 	if next.IsZero() {
 		return
 	}
-	due := next.UnixMilli()
-	if now := c.res.state.Now(); now.After(c.touched) {
-		due = c.touched.Add(next.Sub(now)).UnixMilli() + 1 // the clock's part of a millisecond is not in it
-	}
-	a := &e.alarm
+	a, now := &e.alarm, time.Now()
+	due := a.at(now.Add(next.Sub(c.now(now))))
 	a.mu.Lock()
 	c.timer = a.wheel.set(c.timer, c.hash, due)
-	earlier := a.armed == 0 || due < a.armed
+	earlier := a.armed < 0 || due < a.armed
 	a.mu.Unlock()
 	if earlier {
 		select {
@@ -66,18 +75,20 @@ func (e *Engine) watch(ctx context.Context) {
 		case <-timer.C:
 		}
 		var due []uint64
-		now := time.Now().UnixMilli()
+		now := time.Since(a.begun).Milliseconds()
 		a.mu.Lock()
 		a.wheel.advance(now, func(hash uint64) { due = append(due, hash) })
 		at, ok := a.wheel.next()
+		if !ok {
+			at = -1
+		}
 		a.armed = at
 		a.mu.Unlock()
 		if ok {
-			// A deadline in whole milliseconds has come once the clock shows it.
-			timer.Reset(time.Until(time.UnixMilli(at)))
+			timer.Reset(time.Until(a.begun.Add(time.Duration(at) * time.Millisecond)))
 		}
 		if len(due) > 0 {
-			e.together(func() { e.ring(due) })
+			e.ring(due)
 		}
 	}
 }
@@ -103,37 +114,45 @@ func (q *queue) hold() bool {
 	return true
 }
 
-// ring wakes the scopes with these hashes.
+// ring wakes the scopes with these hashes. Those that are not resident any more
+// get their names from the store.
 func (e *Engine) ring(due []uint64) {
-	var lost map[uint64]bool
-	for _, hash := range due {
-		cells := e.resident(hash)
-		for _, c := range cells {
-			e.tick(c)
-		}
-		if len(cells) == 0 {
-			if lost == nil {
-				lost = make(map[uint64]bool)
+	lost := make(map[uint64]bool)
+	e.together(func() {
+		for _, hash := range due {
+			cells := e.resident(hash)
+			for _, c := range cells {
+				e.tick(c)
 			}
-			lost[hash] = true
+			if len(cells) == 0 {
+				lost[hash] = true
+			}
 		}
-	}
-	if lost == nil {
+	})
+	if len(lost) == 0 {
 		return
 	}
+	var names []attend.Scope
+	seen, enough := 0, 10*(len(lost)+e.cfg.SweepLimit) // the rest is overdue work of others: sweeps find what is ours
 	for scope, err := range e.store.Due(context.Background(), time.Now()) {
 		if err != nil {
 			e.log.Warn("attend: due scopes could not be listed; the next sweep finds them", "err", err)
-			return
+			break
 		}
 		if hash := maphash.String(e.seed, string(scope)); lost[hash] {
 			delete(lost, hash)
-			e.submit(scope, &op{in: machine.Tick{}, timer: true})
-			if len(lost) == 0 {
-				return
-			}
+			names = append(names, scope)
+		}
+		if seen++; len(lost) == 0 || seen == enough {
+			break
 		}
 	}
+	e.fetch(names, false)
+	e.together(func() {
+		for _, scope := range names {
+			e.background(scope, &op{in: machine.Tick{}, timer: true})
+		}
+	})
 }
 
 // tick wakes a cell if it is due, and sets its alarm anew if not.
@@ -141,16 +160,14 @@ func (e *Engine) tick(c *cell) {
 	c.mu.Lock()
 	c.timer = -1
 	next := c.res.state.Next()
-	now := time.Now()
-	if s := c.res.state.Now().Add(now.Sub(c.touched)); s.After(now) {
-		now = s
-	}
-	if !c.loaded || next.IsZero() || next.After(now) {
-		e.arm(c)
+	if !c.loaded || next.IsZero() || next.After(c.now(time.Now())) {
+		if c.loaded { // else whoever loads it does
+			e.arm(c)
+		}
 		c.mu.Unlock()
 		return
 	}
 	scope := c.scope
 	c.mu.Unlock()
-	e.submit(scope, &op{in: machine.Tick{}, least: next, timer: true})
+	e.background(scope, &op{in: machine.Tick{}, least: next, timer: true})
 }

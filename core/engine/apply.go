@@ -57,28 +57,49 @@ func newDraft(r *resident) draft {
 	return draft{version: r.version, snap: r.snap, tail: r.tail, state: r.state}
 }
 
-// step applies an input, and before it a policy that the scope does not have.
-// What changes nothing leaves no trace: the policy goes with its input, never
-// alone (E48).
+// step applies an input, and beside it a policy that the scope does not have:
+// before what a caller brings, so that its events are taken in under the new
+// one, and behind everything else, which ends what began under the old. What
+// changes nothing leaves no trace: the policy goes with its input, never alone
+// (E48). A policy in front of a tick could, since what the tick would have done
+// at that time would be the policy's doing, and thrown away with it.
 func (d *draft) step(scope attend.Scope, p *machine.Policy, in machine.Input) machine.Effects {
-	before := d.state
-	var first machine.Effects
+	has := d.state.Policy()
+	differs := has == nil || has != p && !has.Equal(p)
 	var configure machine.Input
-	if has := before.Policy(); has == nil || has != p && !has.Equal(p) {
+	if differs {
 		configure = machine.Configure{At: machine.At(in), Scope: scope, Seed: newSeed(has == nil), Policy: p}
+	}
+	before, first := d.state, machine.Effects{}
+	if differs && (has == nil || brought(in)) {
 		before, first = machine.Step(before, configure)
 	}
 	after, eff := machine.Step(before, in)
 	if !eff.Changed {
 		return eff
 	}
-	if configure != nil {
+	if first.Changed {
 		d.add(configure, first)
 	}
 	d.add(in, eff)
-	d.state = after
-	d.forget = eff.Forget
+	d.state, d.forget = after, eff.Forget
+	if differs && !first.Changed && !d.forget {
+		after, eff := machine.Step(d.state, configure)
+		d.add(configure, eff)
+		d.state = after
+	}
 	return eff
+}
+
+// brought reports whether an input is a caller's, not one that work or time
+// made.
+func brought(in machine.Input) bool {
+	switch in.(type) {
+	case machine.Arrive, machine.Flush, machine.End:
+		return true
+	default:
+		return false
+	}
 }
 
 func (d *draft) add(in machine.Input, eff machine.Effects) {

@@ -109,10 +109,10 @@ func (e *Engine) take(ctx context.Context, scope attend.Scope, key string, after
 	for _, v := range b.Events {
 		v.Source = key
 		clean, err := e.intake(v, now)
-		size := clean.Size()
 		if err != nil {
-			size = 4096
+			clean = keepable(v)
 		}
+		size := clean.Size()
 		if n := len(in.Events) + len(in.Rejected); n > 0 && (n == MaxPushEvents || bytes+size > MaxPushBytes) {
 			if err := e.takePart(ctx, scope, in); err != nil {
 				return after, err
@@ -121,7 +121,7 @@ func (e *Engine) take(ctx context.Context, scope attend.Scope, key string, after
 		}
 		bytes += size
 		if err != nil {
-			in.Rejected = append(in.Rejected, machine.Rejected{Event: keepable(v), Message: err.Error()})
+			in.Rejected = append(in.Rejected, machine.Rejected{Event: clean, Message: err.Error()})
 			continue
 		}
 		in.Events = append(in.Events, clean)
@@ -176,6 +176,7 @@ func (e *Engine) pause(ctx context.Context, n int, err error) error {
 
 // keepable is as much of a refused event as a store can keep.
 func keepable(v attend.Event) attend.Event {
+	v.Kind = "" // no kind took it
 	v.ID, v.Name = attend.Readable(v.ID, attend.MaxIDBytes), attend.Readable(v.Name, attend.MaxNameBytes)
 	if clean, err := v.Clean(); err == nil {
 		return clean

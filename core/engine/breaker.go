@@ -19,34 +19,37 @@ type breaker struct {
 	probing bool
 }
 
-// blocked reports whether no call may start now. A call that may is the probe.
-func (b *breaker) blocked(now time.Time) bool {
+// admits reports whether a call may start now, and whether it is the probe.
+func (b *breaker) admits(now time.Time) (ok, probe bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err == nil {
-		return false
+		return true, false
 	}
 	if b.probing || now.Before(b.until) {
-		return true
+		return false, false
 	}
 	b.probing = true
-	return false
+	return true, true
 }
 
-// probed says that a call that may have been the probe is over, or was never
-// made.
+// probed says that the probe is over, or was never made.
 func (b *breaker) probed() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.probing = false
 }
 
-// answered hears of each call's outcome.
-func (b *breaker) answered(e *Engine, err error) {
-	p, ok := errors.AsType[*attend.PermanentError](err)
+// answered hears of each call's outcome. Of the calls that were under way when
+// the account began to fail, those that fail too say nothing new. An error that
+// is neither permanent nor the account's says nothing about it, but a probe that
+// ends so has not shown that it works again.
+func (b *breaker) answered(e *Engine, err error, probe bool) {
+	p, permanent := errors.AsType[*attend.PermanentError](err)
 	b.mu.Lock()
 	was := b.err
-	if !ok || !p.Account {
+	switch {
+	case err == nil || permanent && !p.Account:
 		b.err, b.fails = nil, 0
 		b.mu.Unlock()
 		if was != nil {
@@ -54,8 +57,13 @@ func (b *breaker) answered(e *Engine, err error) {
 			e.admit()
 		}
 		return
+	case was == nil && !permanent || was != nil && !probe:
+		b.mu.Unlock()
+		return
 	}
-	b.err = err
+	if permanent {
+		b.err = err
+	}
 	b.fails++
 	pause := min(time.Second<<min(2*(b.fails-1), 6), machine.MaxRetryAfter)
 	b.until = time.Now().Add(pause)
@@ -81,6 +89,6 @@ func (e *Engine) admit() {
 		if m == nil {
 			return
 		}
-		e.submit(scope, &op{grant: m})
+		e.background(scope, &op{grant: m})
 	}
 }

@@ -10,28 +10,6 @@ import (
 	"github.com/attend-go/attend/core/machine"
 )
 
-// An op is one input on its way into a scope, and its answer.
-type op struct {
-	in     machine.Input // without time and number; nil: look for work alone
-	events int
-	number uint64    // drawn once, so that a retry is recognised (E29)
-	least  time.Time // a timer's deadline; the input is no earlier
-	until  time.Time // how long it is tried after lost races or errors; zero: patience
-	timer  bool      // our own timer: other processes' work is left to them
-	reload bool      // the store knows better
-	grant  *permit   // a judge call or delivery that may start
-
-	eff  machine.Effects
-	err  error
-	done chan struct{} // nil: nobody waits
-}
-
-func (o *op) finish() {
-	if o.done != nil {
-		close(o.done)
-	}
-}
-
 // A cell is a scope that is resident. Its mutex is held while inputs are
 // stepped, never across a call that can block.
 type cell struct {
@@ -41,6 +19,7 @@ type cell struct {
 	mu      sync.Mutex
 	res     resident
 	loaded  bool      // res is what the store has, as far as we know
+	own     bool      // this process wrote it last, as far as we know
 	touched time.Time // when res was loaded or written
 	busy    bool      // a load, a write or a recovery is under way
 	gone    bool      // it has left its shard
@@ -70,6 +49,22 @@ const (
 	maxWriteBytes  = 1 << 20
 )
 
+// pendings are used again: one holds a state, and is needed for as long as a
+// commit takes.
+var pendings = sync.Pool{New: func() any { return new(pending) }}
+
+func newPending(r *resident) *pending {
+	p := pendings.Get().(*pending)
+	p.draft = newDraft(r)
+	return p
+}
+
+// free takes p back. Nobody may know it any more.
+func (p *pending) free() {
+	*p = pending{}
+	pendings.Put(p)
+}
+
 func (p *pending) add(o *op) {
 	if p.ops == nil {
 		p.ops = p.one[:0]
@@ -87,19 +82,11 @@ func (e *Engine) do(ctx context.Context, scope attend.Scope, o *op) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	o.done = make(chan struct{})
 	e.submit(scope, o)
-	select {
-	case <-o.done:
-		return o.err
-	default:
+	if err := o.answer.wait(ctx); err != nil {
+		return err
 	}
-	select {
-	case <-o.done:
-		return o.err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return o.err
 }
 
 // submit brings an operation to its scope. Where nobody else commits at the
@@ -113,9 +100,6 @@ func (e *Engine) submit(scope attend.Scope, o *op) {
 			continue
 		}
 		c.waiting = append(c.waiting, o)
-		if o.reload && !c.busy && c.next == nil {
-			c.loaded = false
-		}
 		e.settleIn(c)
 		return
 	}
@@ -124,68 +108,113 @@ func (e *Engine) submit(scope attend.Scope, o *op) {
 // settleIn works off what waits in a cell, as far as that is possible now. It
 // is called with c.mu held, and releases it.
 func (e *Engine) settleIn(c *cell) {
-	for !c.busy && !c.loaded && len(c.waiting) > 0 {
-		c.busy = true
-		c.mu.Unlock()
-		r, err := load(context.Background(), e.store, c.scope)
-		c.mu.Lock()
-		c.busy = false
-		if err != nil {
-			failed := c.waiting
-			c.waiting = nil
-			e.resize(c, r.state.Size())
+	for sure := false; ; {
+		for !c.busy && !c.loaded && len(c.waiting) > 0 {
+			c.busy = true
 			c.mu.Unlock()
-			for _, o := range failed {
-				o.err = err
-				e.release(o.grant)
-				o.finish()
-			}
+			r, err := load(context.Background(), e.store, c.scope)
 			c.mu.Lock()
-			continue
+			c.busy = false
+			e.resize(c, r.state.Size())
+			if err != nil {
+				failed := c.waiting
+				c.waiting = nil
+				c.mu.Unlock()
+				for _, o := range failed {
+					o.err = err
+					e.release(o.grant)
+					o.finish()
+				}
+				c.mu.Lock()
+				continue
+			}
+			c.res, c.loaded, c.own, c.touched, sure = r, true, false, time.Now(), true
+			e.arm(c)
 		}
-		c.res, c.loaded, c.touched = r, true, time.Now()
-		e.resize(c, r.state.Size())
-	}
-	answered, queued := e.stepAll(c)
-	c.mu.Unlock()
-	for _, o := range answered {
-		o.finish()
-	}
-	if queued && e.queue.add(c) {
-		e.leadOnce()
+		s := e.stepAll(c, sure)
+		c.mu.Unlock()
+		s.tell(e)
+		if s.queued && e.queue.add(c) {
+			e.leadOnce()
+		}
+		if !s.again {
+			return
+		}
+		c.mu.Lock()
+		c.busy, sure = false, false
 	}
 }
 
-// stepAll applies what waits to the cell's next write. It returns the
-// operations that need no write, and whether the cell has to be queued. c.mu is
-// held.
-func (e *Engine) stepAll(c *cell) (answered []*op, queued bool) {
-	if c.busy || !c.loaded {
-		return nil, false
+// A stepped is what came of stepping what waits in a cell.
+type stepped struct {
+	answered []*op          // they need no write
+	told     []attend.Trace // of those
+	queued   bool           // the cell has a write for the queue now
+	again    bool           // the cell is busy until settleIn goes on
+}
+
+// tell answers the operations that need no write. The cell is not locked.
+func (s *stepped) tell(e *Engine) {
+	for _, t := range s.told {
+		e.trace(t)
 	}
-	done := 0
+	for _, o := range s.answered {
+		o.finish()
+	}
+}
+
+// stepAll applies what waits to the cell's next write. What is known of the
+// scope may be old, since other processes write it too. That shows in a write,
+// which conflicts; what needs no write is asked of the store where it matters,
+// unless the scope was loaded for it, which sure says. c.mu is held.
+func (e *Engine) stepAll(c *cell, sure bool) (s stepped) {
+	if c.busy || !c.loaded {
+		return s
+	}
+	p, done := c.next, 0
 	for _, o := range c.waiting {
-		if c.next != nil && c.next.full() {
+		if c.next != nil && (c.next.full() || o.reload || o.fetch) {
+			break // after the write
+		}
+		if o.answer.isAbandoned() {
+			e.release(o.grant)
+			done++
+			continue
+		}
+		if p == nil {
+			p = newPending(&c.res)
+		}
+		if o.reload && !sure {
+			c.loaded = false
 			break
 		}
-		done++
-		p := c.next
-		if p == nil {
-			p = &pending{draft: newDraft(&c.res)}
-		}
-		if e.step(c, p, o) {
+		told := len(p.traces)
+		if o.fetch {
+			s.answered = append(s.answered, o)
+		} else if e.step(c, p, o) {
 			p.add(o)
-			queued = queued || c.next == nil
+			s.queued = s.queued || c.next == nil
 			c.next = p
+		} else if !sure && o.doubtful() {
+			p.traces = p.traces[:told]
+			c.loaded = false
+			break
 		} else {
-			answered = append(answered, o)
+			s.answered = append(s.answered, o)
 		}
+		done++
 	}
 	c.waiting = slices.Delete(c.waiting, 0, done)
 	if len(c.waiting) == 0 && cap(c.waiting) > 8 {
 		c.waiting = nil
 	}
-	return answered, queued
+	if p != nil && c.next == nil {
+		s.told = p.traces
+		p.free()
+	}
+	s.again = !c.loaded || len(s.told) > 0
+	c.busy = s.again
+	return s
 }
 
 // step applies one operation to a write, with what it makes possible at once:
@@ -193,10 +222,17 @@ func (e *Engine) stepAll(c *cell) (answered []*op, queued bool) {
 // wait for the write. c.mu is held.
 func (e *Engine) step(c *cell, p *pending, o *op) bool {
 	at := e.clock(c, o)
+	if last := p.state.Last(); o.timer && !c.own && last != 0 && last != e.id {
+		return p.changed // it is left to whose input was the last, and to sweeps (E36)
+	}
 	if in := e.stamp(p, o, at); in != nil {
-		o.eff = p.step(c.scope, e.policy, in)
+		from := len(p.traces)
+		eff := p.step(c.scope, e.policy, in)
+		if !hasLanded(in, eff) {
+			o.eff = eff // else what the try said that landed stands
+		}
 		if e.cfg.Observer != nil {
-			p.traces = append(p.traces, arrivals(c.scope, in, o.eff)...)
+			p.tell(from, arrivals(c.scope, in, eff), in)
 		}
 	}
 	e.judgeAtOnce(c.scope, p, at)
@@ -207,17 +243,21 @@ func (e *Engine) step(c *cell, p *pending, o *op) bool {
 // clock is the time of an input: the latest of the clock, and the scope's time
 // plus what has passed here since it was loaded or written (E34).
 func (e *Engine) clock(c *cell, o *op) time.Time {
-	now := time.Now()
-	at := now
-	if s := c.res.state.Now(); !s.IsZero() {
-		if t := s.Add(now.Sub(c.touched)); t.After(at) {
-			at = t
-		}
-	}
+	at := c.now(time.Now())
 	if o.least.After(at) {
 		at = o.least
 	}
 	return at
+}
+
+// now is the scope's time at a moment of the clock. c.mu is held.
+func (c *cell) now(clock time.Time) time.Time {
+	if s := c.res.state.Now(); !s.IsZero() {
+		if t := s.Add(clock.Sub(c.touched)); t.After(clock) {
+			return t
+		}
+	}
+	return clock
 }
 
 // stamp completes an operation's input.
@@ -256,33 +296,7 @@ func (e *Engine) stamp(p *pending, o *op, at time.Time) machine.Input {
 	case machine.GiveBack:
 		in.At = at
 		return in
-	}
-	return nil
-}
-
-// arrivals tells which events were taken in and which were repeats.
-func arrivals(scope attend.Scope, in machine.Input, eff machine.Effects) []attend.Trace {
-	a, ok := in.(machine.Arrive)
-	if !ok || eff.Fresh == 0 && len(eff.Repeats) == 0 {
+	default:
 		return nil
 	}
-	var fresh, repeats []attend.EventRef
-	next := 0
-	for i := range a.Events {
-		ref := attend.EventRef{Source: a.Source, ID: a.Events[i].ID}
-		if next < len(eff.Repeats) && eff.Repeats[next] == i {
-			next++
-			repeats = append(repeats, ref)
-		} else if eff.Fresh > 0 {
-			fresh = append(fresh, ref)
-		}
-	}
-	var out []attend.Trace
-	if len(fresh) > 0 {
-		out = append(out, attend.TakenIn{Scope: scope, At: a.At, Events: fresh})
-	}
-	if len(repeats) > 0 {
-		out = append(out, attend.Duplicate{Scope: scope, At: a.At, Events: repeats})
-	}
-	return out
 }

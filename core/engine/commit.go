@@ -110,16 +110,15 @@ func (e *Engine) commitGroup(cells []*cell) {
 	for i, c := range cells {
 		c.mu.Lock()
 		p := c.next
-		if i > 0 && (events+p.events > maxGroupEvents || bytes+p.bytes > maxGroupBytes) {
+		w := e.shift(p.write(c.scope))
+		events, bytes = events+p.events, bytes+weight(&w)
+		if i > 0 && (events > maxGroupEvents || bytes > maxGroupBytes) {
 			c.mu.Unlock()
 			e.queue.putBack(cells[i:])
 			break
 		}
 		c.next, c.busy = nil, true
 		c.mu.Unlock()
-		// Nobody else touches the cell's write while it is busy.
-		w := e.shift(p.write(c.scope))
-		events, bytes = events+p.events, bytes+p.bytes
 		flights, writes = append(flights, flight{c, p, w}), append(writes, w)
 	}
 	e.queue.flights, e.queue.writes = flights, writes
@@ -141,6 +140,18 @@ func (e *Engine) commitGroup(cells []*cell) {
 	}
 }
 
+// weight is how many bytes a write brings.
+func weight(w *attend.Write) int {
+	n := len(w.Snapshot)
+	for _, b := range w.Inputs {
+		n += len(b)
+	}
+	for i := range w.Rows {
+		n += len(w.Rows[i].Body)
+	}
+	return n
+}
+
 // shift writes the due times of a process that only pushes earlier, so that its
 // work waits for one sweep of the others and no more (E36).
 func (e *Engine) shift(w attend.Write) attend.Write {
@@ -159,9 +170,9 @@ func (e *Engine) land(f flight, o attend.Outcome, now time.Time) {
 	}
 	res := f.p.landed(&f.write, o)
 	c.mu.Lock()
-	c.res, c.loaded, c.touched, c.busy = res, true, now, false
+	c.res, c.loaded, c.own, c.touched, c.busy = res, true, f.p.changed, now, false
 	e.arm(c)
-	answered, queued := e.stepAll(c)
+	s := e.stepAll(c, false)
 	c.mu.Unlock()
 	e.resize(c, res.state.Size())
 	for _, j := range f.p.jobs {
@@ -170,10 +181,16 @@ func (e *Engine) land(f flight, o attend.Outcome, now time.Time) {
 	for _, o := range f.p.ops {
 		o.finish()
 	}
-	for _, o := range answered {
-		o.finish()
-	}
-	if queued && e.queue.add(c) {
+	s.tell(e)
+	f.p.free()
+	if s.queued && e.queue.add(c) {
 		go e.lead()
+	}
+	if s.again {
+		go func() {
+			c.mu.Lock()
+			c.busy = false
+			e.settleIn(c)
+		}()
 	}
 }

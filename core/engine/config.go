@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -82,7 +83,9 @@ type Config struct {
 	// Logger gets what needs an operator. Nil: slog.Default.
 	Logger *slog.Logger
 	// Observer sees every step. It is called from many goroutines at once, for
-	// one scope in order, and should return soon. Nil: nobody looks.
+	// one scope in order. Commits wait for it, so it has to return at once and
+	// may call no method of the engine; one that has more to do hands its traces
+	// to a goroutine of its own. Nil: nobody looks.
 	Observer func(attend.Trace)
 }
 
@@ -160,9 +163,25 @@ func (c *Config) windowBytes() int {
 		return c.Settle.MaxWindowBytes
 	}
 	if b, ok := c.Judge.(attend.Budgeter); ok {
-		return b.Budget().WindowBytes(c.WindowShare)
+		return b.Budget().WindowBytes(cmp.Or(c.WindowShare, 0.5))
 	}
 	return 0
+}
+
+const longest = 365 * 24 * time.Hour
+
+// hollow reports whether v is a nil function in an interface.
+func hollow(v any) bool {
+	switch f := v.(type) {
+	case attend.JudgeFunc:
+		return f == nil
+	case attend.SinkFunc:
+		return f == nil
+	case attend.LetterFunc:
+		return f == nil
+	default:
+		return v == nil
+	}
 }
 
 // withDefaults checks c and fills in what it leaves out, but for the policy's
@@ -172,8 +191,8 @@ func (c Config) withDefaults() (Config, error) {
 		name    string
 		missing bool
 	}{
-		{"Store", c.Store == nil}, {"Kind", c.Kind == nil}, {"Judge", c.Judge == nil},
-		{"Sink", c.Sink == nil}, {"DeadLetter", c.DeadLetter == nil},
+		{"Store", c.Store == nil}, {"Kind", c.Kind == nil}, {"Judge", hollow(c.Judge)},
+		{"Sink", hollow(c.Sink)}, {"DeadLetter", hollow(c.DeadLetter)},
 	} {
 		if r.missing {
 			return c, &attend.InvalidError{Field: r.name, Want: "a value, it is required"}
@@ -202,11 +221,11 @@ func (c Config) withDefaults() (Config, error) {
 		{"SweepGrace", &c.SweepGrace, 2 * time.Second},
 		{"ShutdownGrace", &c.ShutdownGrace, 10 * time.Second},
 	} {
-		if *d.to < 0 {
-			return c, &attend.InvalidError{Field: d.name, Want: "a positive duration"}
-		}
 		if *d.to == 0 {
 			*d.to = d.def
+		}
+		if *d.to < time.Millisecond || *d.to > longest {
+			return c, &attend.InvalidError{Field: d.name, Want: "a duration from 1 ms to 1 year"}
 		}
 	}
 	for _, n := range []struct {

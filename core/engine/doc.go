@@ -8,8 +8,8 @@
 // store.
 //
 // How the files hang together: push.go and attach.go are the ways in. They make
-// operations, which cell.go applies to a scope's state, one write at a time.
-// apply.go turns inputs into a write, and commit.go commits the writes of many
+// operations (op.go), which cell.go applies to a scope's state, one write at a
+// time. apply.go turns inputs into a write, and commit.go commits the writes of many
 // scopes as one group; nothing else calls Commit. recover.go finds out what
 // became of a write whose answer was a conflict or an error. run.go, alarm.go
 // and sweep.go wake scopes that are due; work.go, judge.go and deliver.go do

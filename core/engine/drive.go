@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"fmt"
@@ -34,14 +35,15 @@ func NewDrive(cfg Config) (*Drive, error) {
 	return &Drive{e: e, resident: make(map[attend.Scope]resident), queued: make(map[attend.Scope]time.Time)}, nil
 }
 
-// Resume makes known every scope of the store that has a due time before
-// horizon, as a process that starts again finds them.
+// Resume makes known every scope of the store that is due at or before horizon,
+// as the store has it: a process that starts again finds its work so, and one
+// that sweeps that of others.
 func (v *Drive) Resume(ctx context.Context, horizon time.Time) error {
 	for scope, err := range v.e.store.Due(ctx, horizon) {
 		if err != nil {
-			return err
+			return fmt.Errorf("engine: list due scopes: %w", err)
 		}
-		if _, err := v.load(ctx, scope); err != nil {
+		if _, err := v.reload(ctx, scope); err != nil {
 			return err
 		}
 	}
@@ -50,7 +52,12 @@ func (v *Drive) Resume(ctx context.Context, horizon time.Time) error {
 
 // Push takes events into a scope at a time, as [Engine.Push] does, and works
 // off what that makes possible. What was due before should have been done, by
-// [Drive.Advance].
+// [Drive.Advance]. Where an error comes with a receipt that is not zero, the
+// events are committed, and the work behind them failed.
+//
+// When ctx ends while a judge, a sink or a handler is called, what they could
+// not answer is given back, and the error is ctx's; so it is with every method
+// here that takes an input.
 func (v *Drive) Push(ctx context.Context, at time.Time, scope attend.Scope, events ...attend.Event) (Receipt, error) {
 	if err := scope.Check(); err != nil {
 		return Receipt{}, err
@@ -58,22 +65,30 @@ func (v *Drive) Push(ctx context.Context, at time.Time, scope attend.Scope, even
 	clean := make([]attend.Event, len(events))
 	for i := range events {
 		c, err := v.e.intake(events[i], at)
+		if err == nil && c.Source != "" {
+			err = &attend.InvalidError{Field: "source", Want: "nothing, for an event that is pushed"}
+		}
 		if err != nil {
 			return Receipt{}, &attend.EventError{Index: i, Err: err}
 		}
 		clean[i] = c
 	}
-	eff, err := v.work(ctx, at, scope, machine.Arrive{
+	eff, jobs, err := v.apply(ctx, true, at, scope, machine.Arrive{
 		At: at, Writer: v.e.id, Number: v.e.number.Add(1), Events: clean,
 	})
-	if err == nil && eff.Refused {
-		err = fmt.Errorf("engine: push to %q: %w", scope, attend.ErrOutboxFull)
+	if err != nil {
+		return Receipt{}, err
 	}
-	return Receipt{New: eff.Fresh, Duplicates: len(eff.Repeats)}, err
+	err = v.perform(ctx, at, scope, jobs)
+	if eff.Refused {
+		return Receipt{}, cmp.Or(err, fmt.Errorf("engine: push to %q: %w", scope, attend.ErrOutboxFull))
+	}
+	return Receipt{New: len(clean) - len(eff.Repeats), Duplicates: len(eff.Repeats)}, err
 }
 
 // Batch takes a source's batch in at a time, read after a cursor, as
-// [Engine.Attach] does.
+// [Engine.Attach] does. The effects say what became of it: Refused, or another
+// outcome than [machine.Taken], where nothing was taken.
 func (v *Drive) Batch(ctx context.Context, at time.Time, scope attend.Scope, key string, after attend.Cursor, b attend.Batch) (machine.Effects, error) {
 	in := machine.Arrive{
 		At: at, Writer: v.e.id, Number: v.e.number.Add(1),
@@ -92,12 +107,18 @@ func (v *Drive) Batch(ctx context.Context, at time.Time, scope attend.Scope, key
 
 // Flush is [Engine.Flush] at a time.
 func (v *Drive) Flush(ctx context.Context, at time.Time, scope attend.Scope) error {
+	if err := scope.Check(); err != nil {
+		return err
+	}
 	_, err := v.work(ctx, at, scope, machine.Flush{At: at, Writer: v.e.id, Number: v.e.number.Add(1)})
 	return err
 }
 
 // End is [Engine.End] at a time.
 func (v *Drive) End(ctx context.Context, at time.Time, scope attend.Scope) error {
+	if err := scope.Check(); err != nil {
+		return err
+	}
 	_, err := v.work(ctx, at, scope, machine.End{At: at, Writer: v.e.id, Number: v.e.number.Add(1)})
 	return err
 }
@@ -133,10 +154,11 @@ func (v *Drive) Advance(ctx context.Context, to time.Time) error {
 		if v.resident[scope].state.Expired(at) {
 			in = machine.Forget{At: at}
 		}
-		if _, err := v.work(ctx, at, scope, in); err != nil {
+		_, err := v.work(ctx, at, scope, in)
+		v.watch(scope) // after an error too: it is still to be done
+		if err != nil {
 			return err
 		}
-		v.watch(scope)
 	}
 	return nil
 }
@@ -151,10 +173,14 @@ func (v *Drive) load(ctx context.Context, scope attend.Scope) (resident, error) 
 	if r, ok := v.resident[scope]; ok {
 		return r, nil
 	}
+	return v.reload(ctx, scope)
+}
+
+// reload asks the store, whatever v knows. After an error v knows what it knew.
+func (v *Drive) reload(ctx context.Context, scope attend.Scope) (resident, error) {
 	r, err := load(ctx, v.e.store, scope)
 	if err == nil {
-		v.resident[scope] = r
-		v.watch(scope)
+		v.land(scope, r)
 	}
 	return r, err
 }
@@ -171,24 +197,46 @@ func (v *Drive) watch(scope attend.Scope) {
 
 // work applies an input, and then does all that can be done at that time.
 func (v *Drive) work(ctx context.Context, at time.Time, scope attend.Scope, in machine.Input) (machine.Effects, error) {
-	eff, jobs, err := v.apply(ctx, at, scope, in)
-	for err == nil && len(jobs) > 0 {
-		j := jobs[0]
-		jobs = jobs[1:]
-		var answer machine.Input
-		switch {
-		case j.call != nil:
-			answer = v.judge(ctx, j.call)
-		case j.delivery != nil:
-			answer = v.e.deliver(ctx, j.delivery)
-		default:
-			answer = v.e.bury(ctx, j.letter)
-		}
-		var more []*job
-		_, more, err = v.apply(ctx, at, scope, stampAt(answer, at))
-		jobs = append(jobs, more...)
+	eff, jobs, err := v.apply(ctx, true, at, scope, in)
+	if err == nil {
+		err = v.perform(ctx, at, scope, jobs)
 	}
 	return eff, err
+}
+
+// perform does jobs, and those that their answers make possible. When ctx ends
+// it claims no more, and gives back what has no answer (E35).
+func (v *Drive) perform(ctx context.Context, at time.Time, scope attend.Scope, jobs []*job) error {
+	for len(jobs) > 0 {
+		in := v.answer(ctx, jobs[0])
+		_, more, err := v.apply(context.WithoutCancel(ctx), ctx.Err() == nil, at, scope, stampAt(in, at))
+		if err != nil {
+			return err
+		}
+		jobs = append(jobs[1:], more...)
+	}
+	return ctx.Err()
+}
+
+// answer calls the judge, the sink or the handler, and returns what the scope is
+// to be told.
+func (v *Drive) answer(ctx context.Context, j *job) machine.Input {
+	if ctx.Err() != nil {
+		return j.giveBack()
+	}
+	var in machine.Input
+	switch {
+	case j.call != nil:
+		in = v.judge(ctx, j.call)
+	case j.delivery != nil:
+		in = v.e.deliver(ctx, j.delivery)
+	default:
+		in = v.e.bury(ctx, j.letter)
+	}
+	if f, ok := in.(machine.Failed); ok && ctx.Err() != nil && !f.Permanent && !f.Account {
+		return j.giveBack() // it was the caller who ended it
+	}
+	return in
 }
 
 func (v *Drive) judge(ctx context.Context, call *machine.Call) machine.Input {
@@ -212,20 +260,31 @@ func stampAt(in machine.Input, at time.Time) machine.Input {
 	case machine.Done:
 		in.At = at
 		return in
+	case machine.GiveBack:
+		in.At = at
+		return in
+	default:
+		return in
 	}
-	return in
 }
 
-// driveTries is how often a write whose outcome is unknown is tried.
-const driveTries = 3
+// The patience with a store that fails, and with lost races. There is no time to
+// wait in.
+const (
+	driveTries  = 3
+	driveLosses = 1000
+)
 
 // apply commits one input, with the judgments and claims that an engine would
 // make in the same write. After a lost race or an error the scope is loaded
 // again, and the same claims and the same input are applied to what is there.
-func (v *Drive) apply(ctx context.Context, at time.Time, scope attend.Scope, in machine.Input) (machine.Effects, []*job, error) {
+// So it is where the input changes nothing in a state that may be old: what
+// changes nothing is not written, and loses no race.
+func (v *Drive) apply(ctx context.Context, claims bool, at time.Time, scope attend.Scope, in machine.Input) (eff machine.Effects, _ []*job, _ error) {
 	var jobs []*job
-	for try := 1; ; try++ {
-		r, err := v.load(ctx, scope)
+	_, known := v.resident[scope]
+	r, err := v.load(ctx, scope)
+	for fails, losses := 0, 0; ; {
 		if err != nil {
 			return machine.Effects{}, nil, err
 		}
@@ -233,27 +292,46 @@ func (v *Drive) apply(ctx context.Context, at time.Time, scope attend.Scope, in 
 		for _, j := range jobs {
 			v.e.reclaim(scope, p, j)
 		}
-		eff := p.step(scope, v.e.policy, in)
-		p.traces = append(p.traces, arrivals(scope, in, eff)...)
+		now := p.step(scope, v.e.policy, in)
+		if fails == 0 || !hasLanded(in, now) {
+			eff = now // else what the try said that landed stands
+		}
+		p.traces = append(p.traces, arrivals(scope, in, now)...)
 		v.e.judgeAtOnce(scope, p, at)
-		v.claim(p, scope, at)
-		if !p.changed {
-			return eff, p.jobs, nil
+		if claims {
+			v.claim(p, scope, at)
 		}
-		w := p.write(scope)
-		out, err := commit(ctx, v.e.store, []attend.Write{w})
-		if err == nil && !out[0].Conflict() {
-			v.land(scope, p.landed(&w, out[0]))
-			for _, t := range p.traces {
-				v.e.trace(t)
+		switch {
+		case p.changed:
+			w := p.write(scope)
+			out, failed := commit(ctx, v.e.store, []attend.Write{w})
+			switch {
+			case failed != nil:
+				if fails++; fails == driveTries {
+					return machine.Effects{}, nil, fmt.Errorf("engine: commit %q: %w", scope, failed)
+				}
+			case out[0].Conflict():
+				if losses++; losses == driveLosses {
+					return machine.Effects{}, nil, fmt.Errorf("engine: commit %q: %d races lost: %w", scope, losses, attend.ErrConflict)
+				}
+			default:
+				v.land(scope, p.landed(&w, out[0]))
+				v.tell(p)
+				return eff, p.jobs, nil
 			}
+		case !known:
+			v.tell(p)
 			return eff, p.jobs, nil
 		}
-		delete(v.resident, scope)
-		jobs = p.jobs
-		if err != nil && try == driveTries {
-			return machine.Effects{}, nil, fmt.Errorf("engine: commit %q: %w", scope, err)
-		}
+		jobs, known = p.jobs, false
+		r, err = v.reload(ctx, scope)
+	}
+}
+
+// tell sends what an observer is to see.
+func (v *Drive) tell(p *pending) {
+	for _, t := range p.traces {
+		v.e.trace(t)
 	}
 }
 

@@ -37,6 +37,7 @@ type Engine struct {
 	running atomic.Bool  // Run is active: claims may be made
 	ran     atomic.Bool  // Run was called and has not returned
 	work    sync.WaitGroup
+	glances atomic.Int64                    // calls of Facts and Capture under way
 	workCtx atomic.Pointer[context.Context] // of calls and deliveries; ends after the grace
 
 	attached sync.Map // of attachment to struct{}
@@ -65,7 +66,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e.alarm.init(time.Now())
 	e.calls.free, e.sends.free = cfg.MaxCalls, cfg.MaxCalls
-	e.calls.blocked = e.account.blocked
+	e.calls.account = &e.account
 	return e, nil
 }
 

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -33,7 +34,7 @@ type fixture struct {
 func config(judge ...attendtest.Answer) engine.Config {
 	return engine.Config{
 		Store: memory.New(), Kind: kinds, Judge: &attendtest.Judge{Script: judge},
-		Sink: new(attendtest.Sink), DeadLetter: new(attendtest.Letters),
+		Sink: new(attendtest.Sink), DeadLetter: new(attendtest.Letters), Logger: slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -61,6 +62,7 @@ func start(t *testing.T, cfg engine.Config) *fixture {
 		if err := <-done; err != nil {
 			t.Errorf("Run() = %v, want nil", err)
 		}
+		checkPermits(t, e, cfg.MaxCalls)
 	}
 	t.Cleanup(f.stop)
 	synctest.Wait()
@@ -70,7 +72,7 @@ func start(t *testing.T, cfg engine.Config) *fixture {
 func push(t *testing.T, e *engine.Engine, scope attend.Scope, id, name string) {
 	t.Helper()
 	if _, err := e.Push(t.Context(), scope, attend.Event{ID: id, Name: name}); err != nil {
-		t.Fatal(err)
+		t.Errorf("Push(%q, %s) = %v, want nil", scope, id, err)
 	}
 }
 
@@ -78,6 +80,8 @@ func sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
+
+func fail() attendtest.Answer { return attendtest.Fail() }
 
 func route(r attend.Route) attendtest.Answer {
 	return attendtest.Answer{Route: r}

@@ -12,14 +12,15 @@ import (
 	"github.com/attend-go/attend/core/machine"
 )
 
-// judge asks the judge about a window, and returns its answer as an input.
-func (e *Engine) judge(ctx context.Context, scope attend.Scope, call *machine.Call) machine.Input {
+// judge asks the judge about a window, and returns its answer as an input. A
+// probe is to show whether the judge's account works again.
+func (e *Engine) judge(ctx context.Context, scope attend.Scope, call *machine.Call, probe bool) machine.Input {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.JudgeTimeout)
 	defer cancel()
 	in := e.judgeInput(call)
 	e.look(ctx, scope, &in)
 	j, err := e.ask(ctx, in)
-	e.account.answered(e, err)
+	e.account.answered(e, err, probe)
 	if err != nil {
 		return failure(machine.LaneJudge, call.Num, call.Attempt, err)
 	}
@@ -60,8 +61,8 @@ func (e *Engine) look(ctx context.Context, scope attend.Scope, in *attend.JudgeI
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.CaptureTimeout)
 	defer cancel()
-	facts := glance(ctx, e.cfg.Facts, scope)
-	images := glance(ctx, e.cfg.Capture, scope)
+	facts := glance(ctx, e, e.cfg.Facts, scope)
+	images := glance(ctx, e, e.cfg.Capture, scope)
 	if f := <-facts; f.err == nil && (f.v == nil || json.Valid(f.v)) {
 		in.Facts = f.v
 	} else {
@@ -83,26 +84,36 @@ type seen[T any] struct {
 	err error
 }
 
-var errGlancePanicked = errors.New("engine: Facts or Capture panicked")
+var (
+	errGlancePanicked = errors.New("engine: Facts or Capture panicked")
+	errGlancesHang    = errors.New("engine: too many earlier calls of Facts or Capture hang")
+)
 
 // glance calls f and gives its answer, or ctx's end where that comes first. One
-// that hangs on is left behind.
-func glance[T any](ctx context.Context, f func(context.Context, attend.Scope) (T, error), scope attend.Scope) <-chan seen[T] {
+// that hangs on is left behind, for the end of Run to wait for; there is a limit
+// to how many may.
+func glance[T any](ctx context.Context, e *Engine, f func(context.Context, attend.Scope) (T, error), scope attend.Scope) <-chan seen[T] {
 	out := make(chan seen[T], 2)
 	if f == nil {
 		out <- seen[T]{}
 		return out
 	}
-	go func() {
+	if e.glances.Add(1) > int64(4*e.cfg.MaxCalls) {
+		e.glances.Add(-1)
+		out <- seen[T]{err: errGlancesHang}
+		return out
+	}
+	e.work.Go(func() { // a job is under way, so work is not at 0
 		var s seen[T]
 		defer func() {
+			e.glances.Add(-1)
 			if recover() != nil {
 				s = seen[T]{err: errGlancePanicked}
 			}
 			out <- s
 		}()
 		s.v, s.err = f(ctx, scope)
-	}()
+	})
 	context.AfterFunc(ctx, func() {
 		select {
 		case out <- seen[T]{err: context.Cause(ctx)}:

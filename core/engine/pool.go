@@ -18,19 +18,33 @@ type pool struct {
 	free    int
 	line    line
 	in      map[attend.Scope]bool
-	blocked func(now time.Time) bool // nil: never; called under mu
+	turns   uint64   // places in line so far
+	account *breaker // which may keep calls back; nil: nothing does
 }
 
 // A permit lets one call or delivery run.
-type permit struct{ of *pool }
+type permit struct {
+	of    *pool
+	probe bool // it is to show whether the account works again
+}
+
+// open reports whether a permit may be given out, and whether it is a probe.
+func (p *pool) open() (ok, probe bool) {
+	if p.account == nil {
+		return true, false
+	}
+	return p.account.admits(time.Now())
+}
 
 // try returns a permit, or nil and puts the scope in line.
 func (p *pool) try(scope attend.Scope, w machine.Work) *permit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.free > 0 && (p.blocked == nil || !p.blocked(time.Now())) {
-		p.free--
-		return &permit{p}
+	if p.free > 0 {
+		if ok, probe := p.open(); ok {
+			p.free--
+			return &permit{p, probe}
+		}
 	}
 	if !p.in[scope] {
 		if p.in == nil {
@@ -38,7 +52,8 @@ func (p *pool) try(scope attend.Scope, w machine.Work) *permit {
 		}
 		p.in[scope] = true
 		urgent := w.Reason == attend.ReasonForced || w.Reason == attend.ReasonFlush
-		heap.Push(&p.line, place{scope, urgent, w.Settled})
+		p.turns++
+		heap.Push(&p.line, place{scope, urgent, w.Settled, p.turns})
 	}
 	return nil
 }
@@ -47,11 +62,28 @@ func (p *pool) try(scope attend.Scope, w machine.Work) *permit {
 func (p *pool) back(m *permit) (attend.Scope, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.line) == 0 || p.blocked != nil && p.blocked(time.Now()) {
-		p.free++
-		return "", false
+	if len(p.line) > 0 {
+		if ok, probe := p.open(); ok {
+			m.probe = probe
+			return p.first(), true
+		}
 	}
-	return p.first(), true
+	p.free++
+	return "", false
+}
+
+// put takes a permit back.
+func (p *pool) put() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free++
+}
+
+// clear sends everybody in line away.
+func (p *pool) clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.line, p.in = nil, nil
 }
 
 // first takes the first out of the line.
@@ -65,11 +97,15 @@ func (p *pool) first() attend.Scope {
 func (p *pool) next() (attend.Scope, *permit) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.free == 0 || len(p.line) == 0 || p.blocked != nil && p.blocked(time.Now()) {
+	if p.free == 0 || len(p.line) == 0 {
+		return "", nil
+	}
+	ok, probe := p.open()
+	if !ok {
 		return "", nil
 	}
 	p.free--
-	return p.first(), &permit{p}
+	return p.first(), &permit{p, probe}
 }
 
 // waits reports whether the scope stands in line.
@@ -85,12 +121,19 @@ func (e *Engine) release(m *permit) {
 	if m == nil {
 		return
 	}
-	if m.of == &e.calls {
+	if m.probe {
+		m.probe = false
 		e.account.probed()
 	}
-	if scope, ok := m.of.back(m); ok {
-		go e.submit(scope, &op{grant: m})
+	if !e.begin() { // nobody in line may start
+		m.of.put()
+		return
 	}
+	if scope, ok := m.of.back(m); ok {
+		go e.submit(scope, &op{grant: m, run: &e.work})
+		return
+	}
+	e.work.Done()
 }
 
 // A place in line.
@@ -98,6 +141,7 @@ type place struct {
 	scope  attend.Scope
 	urgent bool
 	since  time.Time
+	turn   uint64
 }
 
 type line []place
@@ -108,7 +152,10 @@ func (l line) Less(i, j int) bool {
 	if l[i].urgent != l[j].urgent {
 		return l[i].urgent
 	}
-	return l[i].since.Before(l[j].since)
+	if !l[i].since.Equal(l[j].since) {
+		return l[i].since.Before(l[j].since)
+	}
+	return l[i].turn < l[j].turn
 }
 
 func (l line) Swap(i, j int) { l[i], l[j] = l[j], l[i] }

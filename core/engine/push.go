@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"time"
 
 	attend "github.com/attend-go/attend/core"
@@ -46,12 +47,9 @@ func (e *Engine) Push(ctx context.Context, scope attend.Scope, events ...attend.
 	clean := make([]attend.Event, len(events))
 	now, bytes := time.Now(), 0
 	for i := range events {
-		v, err := e.intake(events[i], now)
+		v, err := e.pushed(events[i], now)
 		if err != nil {
 			return Receipt{}, &attend.EventError{Index: i, Err: err}
-		}
-		if v.Source != "" {
-			return Receipt{}, &attend.EventError{Index: i, Err: &attend.InvalidError{Field: "source", Want: "nothing, for an event that is pushed"}}
 		}
 		if bytes += v.Size(); bytes > MaxPushBytes {
 			return Receipt{}, &attend.TooLargeError{Field: "bytes of a push", Limit: MaxPushBytes}
@@ -66,6 +64,14 @@ func (e *Engine) Push(ctx context.Context, scope attend.Scope, events ...attend.
 		return Receipt{}, fmt.Errorf("engine: push to %q: %w", scope, attend.ErrOutboxFull)
 	}
 	return Receipt{New: len(clean) - len(o.eff.Repeats), Duplicates: len(o.eff.Repeats)}, nil
+}
+
+// pushed is intake for an event that no source brings.
+func (e *Engine) pushed(v attend.Event, now time.Time) (attend.Event, error) {
+	if v.Source != "" {
+		return attend.Event{}, &attend.InvalidError{Field: "source", Want: "nothing, for an event that is pushed"}
+	}
+	return e.intake(v, now)
 }
 
 // intake makes an event valid and asks for its kind.
@@ -126,6 +132,9 @@ func (e *Engine) Remove(ctx context.Context, scope attend.Scope) error {
 	}
 	if err := e.store.Remove(ctx, scope); err != nil {
 		return fmt.Errorf("engine: remove %q: %w", scope, err)
+	}
+	if hash := maphash.String(e.seed, string(scope)); len(e.resident(hash)) > 0 {
+		e.submit(scope, &op{reload: true}) // what is known of it is over
 	}
 	return nil
 }

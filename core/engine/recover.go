@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	attend "github.com/attend-go/attend/core"
@@ -26,29 +27,39 @@ const (
 // What is left is written by itself, so that no scope's bad write fails
 // another's (E31). The cell is busy until this is known.
 func (e *Engine) recover(c *cell, p *pending, cause error) {
-	begun, losses, pause := time.Now(), 0, firstPause
-	for {
+	begun, losses, pause, warned := time.Now(), 0, firstPause, false
+	counted, before := begun, 0 // how many waited for c then
+	for tries := 0; ; tries++ {
 		if cause == nil {
 			losses++
 			e.trace(attend.Conflict{Scope: c.scope, At: time.Now(), Losses: losses})
-		} else {
+		} else if !warned {
+			warned = true
 			e.log.Warn("attend: a write's outcome is unknown", "scope", c.scope, "err", cause)
 		}
-		e.giveUpOps(p, begun, losses, cause)
+		now := time.Now()
+		over := now.Sub(begun) >= patience && (cause != nil || losses >= maxLosses)
+		e.giveUp(p, over, cause != nil && tries > 0, gaveUp(losses, cause))
+		if now.Sub(counted) >= patience {
+			counted, before = now, e.giveUpWaiting(c, before, gaveUp(losses, cause))
+		}
+		if len(p.ops) == 0 && len(p.jobs) == 0 {
+			e.abandon(c) // nobody waits: whoever comes next loads it
+			return
+		}
 		time.Sleep(pause/2 + rand.N(pause))
 		pause = min(2*pause, longestPause)
 
 		r, err := load(context.Background(), e.store, c.scope)
 		if err != nil {
-			if len(p.ops) == 0 && len(p.jobs) == 0 {
-				e.abandon(c) // nobody waits: whoever comes next loads it
-				return
-			}
 			cause = err
 			continue
 		}
 		q := e.redo(c, p, r)
 		if !q.changed {
+			if cause != nil && len(q.traces) == 0 {
+				q.traces = p.traces // it had landed
+			}
 			e.land(flight{cell: c, p: q}, attend.Outcome{Version: r.version}, time.Now())
 			return
 		}
@@ -66,8 +77,9 @@ func (e *Engine) recover(c *cell, p *pending, cause error) {
 func (e *Engine) redo(c *cell, p *pending, r resident) *pending {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.res, c.loaded, c.touched = r, true, time.Now()
-	q := &pending{draft: newDraft(&r), ops: p.ops, events: p.events}
+	c.res, c.loaded, c.own, c.touched = r, true, false, time.Now()
+	q := newPending(&r)
+	q.ops, q.events = p.ops, p.events
 	// Claims first: one that has landed must be known as ours before anything
 	// else is applied.
 	for _, j := range p.jobs {
@@ -81,37 +93,65 @@ func (e *Engine) redo(c *cell, p *pending, r resident) *pending {
 	return q
 }
 
-// giveUpOps answers the operations whose patience has ended. A judge's or a
-// sink's answer is tried until its lease ends, everything else for 8 losses and
-// 2 s.
-func (e *Engine) giveUpOps(p *pending, begun time.Time, losses int, cause error) {
-	now := time.Now()
+// giveUp answers the operations whose patience has ended, and ends the jobs. A
+// judge's or a sink's answer is tried until its lease ends, everything else for
+// 8 losses and 2 s, as over says, and what a sweep brought, which comes again,
+// for one try after an error: it must not keep permits from others (E36).
+func (e *Engine) giveUp(p *pending, over, failed bool, err error) {
 	kept := p.ops[:0:0]
 	for _, o := range p.ops {
-		over := now.Sub(begun) >= patience && (cause != nil || losses >= maxLosses)
+		end := over || failed && o.sweep
 		if !o.until.IsZero() {
-			over = now.After(o.until)
+			end = time.Now().After(o.until) || failed && e.graceOver()
 		}
-		if !over {
+		if !end {
 			kept = append(kept, o)
 			continue
 		}
-		o.err = cause
-		if cause == nil {
-			o.err = fmt.Errorf("engine: %d races lost: %w", losses, attend.ErrConflict)
-		}
+		o.err = err
 		o.finish()
 	}
 	p.ops = kept
 	jobs := p.jobs[:0:0]
 	for _, j := range p.jobs {
-		if now.After(j.claim.Until) {
+		if over || failed && j.sweep || time.Now().After(j.ends) {
 			e.end(j)
 			continue
 		}
 		jobs = append(jobs, j)
 	}
 	p.jobs = jobs
+}
+
+func gaveUp(losses int, cause error) error {
+	if cause == nil {
+		return fmt.Errorf("engine: %d races lost: %w", losses, attend.ErrConflict)
+	}
+	return cause
+}
+
+// giveUpWaiting answers those of the first n operations that wait for c whose
+// patience has ended: they have waited since n was counted. An answer may be
+// tried for much longer. It returns how many wait now.
+func (e *Engine) giveUpWaiting(c *cell, n int, err error) int {
+	c.mu.Lock()
+	var failed []*op
+	c.waiting = slices.DeleteFunc(c.waiting, func(o *op) bool {
+		n--
+		if n < 0 || !o.until.IsZero() {
+			return false
+		}
+		failed = append(failed, o)
+		return true
+	})
+	left := len(c.waiting)
+	c.mu.Unlock()
+	for _, o := range failed {
+		o.err = err
+		e.release(o.grant)
+		o.finish()
+	}
+	return left
 }
 
 // abandon forgets what is known of a scope.

@@ -121,6 +121,9 @@ func (c *cell) leave() bool {
 	if c.busy || c.next != nil || len(c.waiting) > 0 || c.gone {
 		return false
 	}
+	if s := &c.res.state; s.Now().After(c.touched) && !s.Next().IsZero() {
+		return false // its time is ahead of the clock: the store would name it too late
+	}
 	c.gone = true
 	return true
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	attend "github.com/attend-go/attend/core"
@@ -13,6 +14,8 @@ import (
 type job struct {
 	claim    machine.Claim
 	permit   *permit
+	sweep    bool
+	ends     time.Time // when the lease is over, by this process's clock (E34)
 	call     *machine.Call
 	delivery *machine.Delivery
 	letter   *machine.Letter
@@ -41,15 +44,12 @@ func (e *Engine) judgeAtOnce(scope attend.Scope, p *pending, at time.Time) {
 }
 
 // claim leases what can start now. A scope whose turn has not come stands in
-// line, and one that another process has is left to it.
+// line.
 func (e *Engine) claim(c *cell, p *pending, o *op, at time.Time) {
 	grant := o.grant
 	o.grant = nil
 	defer func() { e.release(grant) }()
 	if p.forget || !e.running.Load() {
-		return
-	}
-	if last := p.state.Last(); o.timer && last != 0 && last != e.id {
 		return
 	}
 	for range 3 { // a lease that has run out may end one piece of work and free the next
@@ -59,21 +59,22 @@ func (e *Engine) claim(c *cell, p *pending, o *op, at time.Time) {
 			if num == 0 {
 				continue
 			}
-			pl, timeout := &e.sends, e.cfg.DeliveryTimeout
+			// Deliveries go out in the order in which they had to wait.
+			pl, timeout, rank := &e.sends, e.cfg.DeliveryTimeout, machine.Work{}
 			if machine.Lane(lane) == machine.LaneJudge {
-				pl, timeout = &e.calls, e.cfg.JudgeTimeout
+				pl, timeout, rank = &e.calls, e.cfg.JudgeTimeout, w
+			}
+			if !e.begin() {
+				return
 			}
 			m := grant
 			if m != nil && m.of == pl {
 				grant = nil
-			} else if m = pl.try(c.scope, w); m == nil {
+			} else if m = pl.try(c.scope, rank); m == nil {
+				e.work.Done()
 				continue
 			}
-			if !e.begin() {
-				e.release(m)
-				return
-			}
-			j := &job{permit: m, claim: machine.Claim{
+			j := &job{permit: m, sweep: o.sweep, ends: time.Now().Add(2 * timeout), claim: machine.Claim{
 				At: at, Lane: machine.Lane(lane), Num: num, Owner: e.id, Until: at.Add(2 * timeout),
 			}}
 			claimed = true
@@ -99,7 +100,8 @@ func (e *Engine) reclaim(scope attend.Scope, p *pending, j *job) bool {
 	return true
 }
 
-// begin counts a job that Run has to wait for, unless Run is ending.
+// begin counts a job, an operation or a place in line that Run has to wait for,
+// unless Run is ending.
 func (e *Engine) begin() bool {
 	e.gate.RLock()
 	defer e.gate.RUnlock()
@@ -108,6 +110,16 @@ func (e *Engine) begin() bool {
 	}
 	e.work.Add(1)
 	return true
+}
+
+// background brings an operation of Run's own to its scope.
+func (e *Engine) background(scope attend.Scope, o *op) {
+	if !e.begin() {
+		e.release(o.grant)
+		return
+	}
+	o.run = &e.work
+	e.submit(scope, o)
 }
 
 // end is the end of a job, however it came about.
@@ -129,28 +141,50 @@ func (e *Engine) start(scope attend.Scope, j *job) {
 		if in == nil {
 			return
 		}
-		// The answer is committed whatever becomes of Run.
-		if err := e.do(context.Background(), scope, &op{in: in, until: j.claim.Until}); err != nil {
+		e.answer(scope, in, j.ends)
+	}()
+}
+
+// answer commits what became of a job, whatever becomes of Run. It is tried
+// until the lease ends (E30), also where the scope can't be loaded.
+func (e *Engine) answer(scope attend.Scope, in machine.Input, until time.Time) {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := e.do(context.Background(), scope, &op{in: in, until: until})
+		if err == nil {
+			return
+		}
+		if time.Now().After(until) || e.graceOver() {
 			e.log.Warn("attend: an answer could not be committed; the work comes back when its lease ends",
 				"scope", scope, "err", err)
+			return
 		}
-	}()
+		time.Sleep(pause/2 + rand.N(pause))
+	}
+}
+
+// graceOver reports whether Run has ended and waited for long enough: then a
+// store that fails is not tried again (E35).
+func (e *Engine) graceOver() bool {
+	ctx := e.workCtx.Load()
+	return ctx != nil && (*ctx).Err() != nil
 }
 
 // perform calls the judge, the sink or the handler, and returns what the scope
 // is to be told, nil where that is nothing.
 func (e *Engine) perform(ctx context.Context, scope attend.Scope, j *job) machine.Input {
-	if !time.Now().Before(j.claim.Until) {
+	if !time.Now().Before(j.ends) {
 		return nil // it is somebody else's by now (E47)
 	}
+	leased, cancel := context.WithDeadline(ctx, j.ends) // the commit of the claim took its time too
+	defer cancel()
 	var in machine.Input
 	switch {
 	case j.call != nil:
-		in = e.judge(ctx, scope, j.call)
+		in = e.judge(leased, scope, j.call, j.permit.probe)
 	case j.delivery != nil:
-		in = e.deliver(ctx, j.delivery)
+		in = e.deliver(leased, j.delivery)
 	default:
-		in = e.bury(ctx, j.letter)
+		in = e.bury(leased, j.letter)
 	}
 	if f, ok := in.(machine.Failed); ok && ctx.Err() != nil && !f.Permanent && !f.Account {
 		return j.giveBack() // it was we who ended it (E35)

@@ -27,36 +27,45 @@ func (l *decisionLog) Bounds(ctx context.Context) (attend.Bounds, error) {
 func (l *decisionLog) Read(ctx context.Context, q attend.Query) iter.Seq2[attend.Entry, error] {
 	return func(yield func(attend.Entry, error) bool) {
 		page := make([]*row, 0, pageSize)
+		var seen attend.Bounds // of the page before
 		for {
-			var epoch string
 			var err error
-			if page, epoch, err = l.page(ctx, q, page[:0]); err != nil {
+			if page, seen, err = l.page(ctx, q, seen, page[:0]); err != nil {
 				yield(attend.Entry{}, err)
 				return
 			}
 			for _, r := range page {
-				if q.Prefix.Covers(r.scope) && !yield(r.entry(epoch), nil) {
+				if q.Prefix.Covers(r.scope) && !yield(r.entry(seen.Epoch), nil) {
 					return
 				}
 			}
 			if len(page) < pageSize {
 				return
 			}
-			q.After = attend.LogCursor{Epoch: epoch, Position: page[len(page)-1].pos}
+			q.After = attend.LogCursor{Epoch: seen.Epoch, Position: page[len(page)-1].pos}
 		}
 	}
 }
 
-func (l *decisionLog) page(ctx context.Context, q attend.Query, page []*row) ([]*row, string, error) {
+func (l *decisionLog) page(ctx context.Context, q attend.Query, seen attend.Bounds, page []*row) ([]*row, attend.Bounds, error) {
 	if err := l.s.enter(ctx); err != nil {
-		return nil, "", err
+		return nil, seen, err
 	}
 	defer l.s.d.mu.Unlock()
 	rows := &l.s.d.rows
-	if err := rows.bounds.Check(q); err != nil {
-		return nil, "", err
+	now := rows.bounds
+	// What was gone when the read began is no loss to it. It may well be among
+	// rows of one class that are older than the trimmed ones of the other.
+	if now.Trimmed == seen.Trimmed {
+		now.Trimmed = 0
 	}
-	return rows.page(q, q.After.Position, page), rows.bounds.Epoch, nil
+	if now.TrimmedVerdicts == seen.TrimmedVerdicts {
+		now.TrimmedVerdicts = 0
+	}
+	if err := now.Check(q); err != nil {
+		return nil, seen, err
+	}
+	return rows.page(q, q.After.Position, page), rows.bounds, nil
 }
 
 func (l *decisionLog) Find(ctx context.Context, id attend.DecisionID, t attend.RowType) (attend.Entry, error) {
