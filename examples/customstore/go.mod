@@ -1,3 +1,10 @@
 module github.com/attend-go/attend/examples/customstore
 
 go 1.26
+
+require (
+	github.com/attend-go/attend/conformance v0.1.0
+	github.com/attend-go/attend/core v0.1.0
+)
+
+require github.com/google/go-cmp v0.7.0 // indirect
