@@ -280,7 +280,7 @@ func concurrentDue(ctx context.Context, e Env) error {
 				scope := attend.Scope(fmt.Sprintf("churn-%d-%d", i, n%20))
 				w := attend.Write{Scope: scope, Snapshot: []byte("x")}
 				if n%3 > 0 {
-					w.Due = after(time.Duration(n*37%400) * time.Millisecond)
+					w.Due = after(time.Duration(n*37%200*2+1) * time.Millisecond) // never with one that stays
 				}
 				if err := put(ctx, s, w); err != nil {
 					return err

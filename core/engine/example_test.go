@@ -190,7 +190,7 @@ func ExampleConfig() {
 
 // A drive is an engine on times that it is given: a recorded hour in no time,
 // the same each time.
-func ExampleDrive() {
+func ExampleNewDrive() {
 	d, err := engine.NewDrive(engine.Config{
 		Store: memory.New(), Kind: kindOf, Judge: attend.RuleJudge, DeadLetter: attend.LogLetters,
 		Sink: attend.SinkFunc(func(_ context.Context, d attend.Decision) error {

@@ -207,7 +207,7 @@ func (e *encoder) pile(p *pile) {
 }
 
 // encoded is about how many bytes the pile's events take when encoded.
-func (p *pile) encoded() int { return p.bytes - 120*p.len() }
+func (p *pile) encoded() int { return max(0, p.bytes-120*p.len()) }
 
 func (d *decoder) pile(s *State) pile {
 	var p pile
