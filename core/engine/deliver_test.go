@@ -245,6 +245,32 @@ func TestE25TheIDOfALetter(t *testing.T) {
 	})
 }
 
+// A sink and a handler may push to the scope that they serve, as an agent does
+// with what it says.
+func TestASinkMayPush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config(route(attend.RouteQueue), attendtest.FailPermanently(), route(attend.RouteQueue))
+		var f *fixture
+		cfg.Sink = attend.SinkFunc(func(ctx context.Context, d attend.Decision) error {
+			_, err := f.Push(ctx, d.Scope(), attend.Event{ID: "said " + string(d.ID), Name: "context.x"})
+			return err
+		})
+		cfg.DeadLetter = attend.LetterFunc(func(ctx context.Context, l attend.DeadLetter) error {
+			_, err := f.Push(ctx, l.Window.Scope, attend.Event{ID: "lost " + string(l.ID), Name: "consequence.x"})
+			return err
+		})
+		f = start(t, cfg)
+		for i := range 3 {
+			push(t, f.Engine, "repo", fmt.Sprint(i), "flush.x")
+			sleep(time.Second)
+		}
+		calls := f.judge.Calls()
+		if len(calls) != 3 || len(calls[1].Window.Events) != 2 || len(calls[2].Window.Events) != 2 {
+			t.Errorf("judged %+v, want what was said and what was lost in the windows behind", calls)
+		}
+	})
+}
+
 // E24, E25: with LogOnly and LogLetters the rows are the delivery, no lane is
 // kept, and no handler is called.
 func TestE24DeliveryByTheLogAlone(t *testing.T) {

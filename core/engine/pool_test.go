@@ -251,3 +251,37 @@ func TestE49AScopeInLineThatCannotBeLoaded(t *testing.T) {
 		}
 	})
 }
+
+// A window's place in the line for judge calls holds back no delivery of its
+// scope: one that failed is tried again when it is due.
+func TestE49ALineForCallsHoldsBackNoDelivery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &attempts{begun: time.Now()}
+		calls := 0
+		cfg := config()
+		cfg.MaxCalls = 1
+		cfg.Judge = attend.JudgeFunc(func(_ context.Context, in attend.JudgeInput) (attend.Judgment, error) {
+			if in.Window.Scope == "other" {
+				time.Sleep(2 * time.Minute)
+			}
+			return attend.Judgment{Route: attend.RouteQueue}, nil
+		})
+		cfg.Sink = attend.SinkFunc(func(context.Context, attend.Decision) error {
+			a.add("")
+			if calls++; calls <= 2 {
+				return errDown
+			}
+			return nil
+		})
+		f := start(t, cfg)
+		push(t, f.Engine, "repo", "1", "flush.x") // delivered at 0 s, and to be tried again at 1 and 5 s
+		synctest.Wait()
+		push(t, f.Engine, "other", "1", "flush.x") // holds the only call
+		push(t, f.Engine, "repo", "2", "flush.x")  // stands in line
+		sleep(time.Minute)
+		if want := []string{"0s ", "1s ", "5s "}; !slices.Equal(a.said, want) {
+			t.Errorf("deliveries %q, want %q", a.said, want)
+		}
+		sleep(3 * time.Minute)
+	})
+}

@@ -20,6 +20,9 @@ func (e *Engine) Run(ctx context.Context) error {
 		return &attend.InvalidError{Field: "Run", Want: "one at a time for an engine"}
 	}
 	defer e.ran.Store(false)
+	if ctx.Err() != nil {
+		return nil
+	}
 	workCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	e.workCtx.Store(&workCtx)

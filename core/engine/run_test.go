@@ -101,6 +101,23 @@ func TestE35RunAgain(t *testing.T) {
 	})
 }
 
+// A Run whose context has ended takes no work.
+func TestE35RunOfAContextThatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config()
+		e := newEngine(t, cfg)
+		push(t, e, "repo", "a", "flush.x")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := e.Run(ctx); err != nil {
+			t.Errorf("Run() = %v, want nil", err)
+		}
+		if n := len(cfg.Judge.(*attendtest.Judge).Calls()); n != 0 {
+			t.Errorf("judged %d times, want 0", n)
+		}
+	})
+}
+
 func TestE35OneRunAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, config())

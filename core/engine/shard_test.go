@@ -187,3 +187,30 @@ func TestE37ABudgetThatHoldsNobody(t *testing.T) {
 		}
 	})
 }
+
+// Scopes that wait in line, and are not resident, cost little when they are due
+// and nothing while they wait.
+func TestE37ScopesInLineThatLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m meter
+		cfg := config()
+		store := &spy{ScopeStore: cfg.Store, loadTakes: time.Millisecond}
+		cfg.Store, cfg.ResidentBytes, cfg.MaxCalls = store, 1, 1
+		cfg.Judge = m.judge(10 * time.Second)
+		f := start(t, cfg)
+		for i := range 500 {
+			push(t, f.Engine, attend.Scope(fmt.Sprint("s-", i)), "a", "closing.x")
+		}
+		before := store.allLoads()
+		sleep(3 * time.Second)
+		// One to settle it and one to look, and some that left in between.
+		due := store.allLoads() - before
+		if due > 2500 {
+			t.Errorf("%d loads of 500 scopes that are due, want a few each", due)
+		}
+		sleep(6 * time.Second)
+		if n := store.allLoads() - before - due; n > 0 {
+			t.Errorf("%d loads in 6 s in which nothing happens, want none", n)
+		}
+	})
+}

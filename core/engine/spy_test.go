@@ -162,6 +162,12 @@ func (s *spy) loaded(scope attend.Scope) (n int) {
 	return n
 }
 
+func (s *spy) allLoads() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.loads)
+}
+
 func (s *spy) lostRaces() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
