@@ -48,10 +48,27 @@ func (e *Engine) arm(c *cell) {
 	if next.IsZero() {
 		return
 	}
+	c.timer = e.armAt(c, c.timer, next)
+}
+
+// armRetries sets an alarm for each retry that a write brought: where the
+// scope's window stands in line, that is what is due next, and hides them. c.mu
+// is held.
+func (e *Engine) armRetries(c *cell, traces []attend.Trace) {
+	for _, t := range traces {
+		if r, ok := t.(attend.Retried); ok && e.running.Load() {
+			e.armAt(c, -1, r.Next)
+		}
+	}
+}
+
+// armAt moves the alarm with an id, or sets a new one, to a moment of the
+// scope's time, and returns its id.
+func (e *Engine) armAt(c *cell, id int32, at time.Time) int32 {
 	a, now := &e.alarm, time.Now()
-	due := a.at(now.Add(next.Sub(c.now(now))))
+	due := a.at(now.Add(at.Sub(c.now(now))))
 	a.mu.Lock()
-	c.timer = a.wheel.set(c.timer, c.hash, due)
+	id = a.wheel.set(id, c.hash, due)
 	earlier := a.armed < 0 || due < a.armed
 	a.mu.Unlock()
 	if earlier {
@@ -60,6 +77,7 @@ func (e *Engine) arm(c *cell) {
 		default:
 		}
 	}
+	return id
 }
 
 // watch wakes scopes that are due, until ctx ends.

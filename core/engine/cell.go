@@ -129,7 +129,9 @@ func (e *Engine) settleIn(c *cell) {
 				continue
 			}
 			c.res, c.loaded, c.own, c.touched, sure = r, true, false, time.Now(), true
-			e.arm(c)
+			if r.state.Next().After(c.now(c.touched)) {
+				e.arm(c) // else it is worked now, as far as that is possible
+			}
 		}
 		s := e.stepAll(c, sure)
 		c.mu.Unlock()

@@ -172,6 +172,7 @@ func (e *Engine) land(f flight, o attend.Outcome, now time.Time) {
 	c.mu.Lock()
 	c.res, c.loaded, c.own, c.touched, c.busy = res, true, f.p.changed, now, false
 	e.arm(c)
+	e.armRetries(c, f.p.traces)
 	s := e.stepAll(c, false)
 	c.mu.Unlock()
 	e.resize(c, res.state.Size())
