@@ -33,9 +33,9 @@ func FuzzStep(f *testing.F) {
 // TestStepSessions is FuzzStep on sessions that are the same each time, and
 // prints the shortest that fails.
 func TestStepSessions(t *testing.T) {
-	sessions := uint64(2000)
+	sessions := uint64(1000)
 	if testing.Short() {
-		sessions = 400
+		sessions = 200
 	}
 	for seed := range sessions {
 		b := fuzzBytes(seed, 100+int(seed%8)*100)

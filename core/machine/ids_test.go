@@ -111,7 +111,7 @@ func idsBytes(s *ids) int {
 // A flood through a memory of fixed length leaves no blocks behind, whether ids
 // go at the old end, from the middle, or move to the young end for ever.
 func TestIDsFlood(t *testing.T) {
-	const size, flood = 500, 200_000
+	const size, flood = 500, 30_000
 	tests := []struct {
 		name   string
 		step   func(s ids, i uint64) ids

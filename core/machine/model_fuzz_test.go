@@ -28,9 +28,9 @@ func FuzzModel(f *testing.F) {
 // TestModel is FuzzModel on sessions that are the same each time, and prints
 // the shortest that fails.
 func TestModel(t *testing.T) {
-	sessions := uint64(2000)
+	sessions := uint64(800)
 	if testing.Short() {
-		sessions = 400
+		sessions = 200
 	}
 	for seed := range sessions {
 		b := fuzzBytes(seed, 100+int(seed%8)*100)

@@ -115,11 +115,12 @@ func TestRegressions(t *testing.T) {
 			m := newModelTale(t, func(p *Policy) { p.SeenCount = 1 })
 			m.push(0, "now:flush") // busy
 			m.push(0, "a:closing")
-			m.push(0, "b:closing") // a is forgotten, but waits
+			m.push(0, "b:closing")
+			m.push(0, "c:closing") // a is forgotten, but waits
 			m.push(0, "a:closing") // its answer is lost
 			m.judged(0, attend.RouteSkip)
 			m.step(Tick{m.at(600)})
-			m.want("open, slot a b closing")
+			m.want("open, slot a b c closing")
 			m.judged(700, attend.RouteQueue)
 			m.push(800, "a:closing")
 			if m.fx.Fresh != 0 {
@@ -241,13 +242,12 @@ func TestRegressions(t *testing.T) {
 		// Found by reading: the bytes of many short events were reckoned to be
 		// fewer than none, and EncodeState panicked.
 		{"many events of few bytes can be encoded", func(t *testing.T) {
-			m := newModelTale(t, func(p *Policy) { p.MaxEvents = 2000 })
-			var list []attend.Event
-			for i := range 1500 {
-				list = append(list, attend.Event{ID: string(rune(0x100 + i)), Kind: attend.KindFlush})
-			}
+			m := newModelTale(t, func(p *Policy) { p.MaxEvents = 2000; p.SeenCount = 0 })
 			m.push(0, "now:flush")
-			m.step(Arrive{At: m.at(0), Events: list})
+			for i := range 1500 {
+				e := attend.Event{ID: string(rune(0x100 + i)), Kind: attend.KindFlush}
+				m.s, _ = Step(m.s, Arrive{At: m.at(0), Events: []attend.Event{e}})
+			}
 			if got, err := DecodeState(EncodeState(m.s)); err != nil || got.open.len() != 1500 {
 				t.Errorf("DecodeState = %d events, %v, want 1500", got.open.len(), err)
 			}

@@ -111,8 +111,17 @@ func (p *simProc) apply(op *simOp, fault simFault) {
 		p.ensure()
 		b := simWrite{base: p.s, expect: p.version}
 		s := p.s
-		if s.scope == "" || !s.policy.Equal(p.policy) {
-			c := Configure{At: op.in.at(), Scope: simScope, Seed: w.seed(), Policy: p.policy}
+		// Other settings go with an input: before what a client brings, behind
+		// what else there is.
+		c := Configure{At: op.in.at(), Scope: simScope, Policy: p.policy}
+		differs := s.scope == "" || !s.policy.Equal(p.policy)
+		brought := false
+		switch op.in.(type) {
+		case Arrive, Flush, End:
+			brought = true
+		}
+		if differs && (brought || s.scope == "") {
+			c.Seed = w.seed()
 			s = b.add(w, s, c)
 		}
 		configured := s
@@ -127,6 +136,9 @@ func (p *simProc) apply(op *simOp, fault simFault) {
 			}
 			p.answered(op, fx, configured)
 			return
+		}
+		if differs && len(b.inputs) == 1 && !brought && !b.forget {
+			s = b.add(w, s, c)
 		}
 		switch fault {
 		case simDiesFirst:

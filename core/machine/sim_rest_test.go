@@ -27,15 +27,18 @@ func (w *simWorld) rest() {
 	// window of its own, be held twice and have a dead process's lease to wait
 	// for. A hot loop does not end at all.
 	for n := range 400 + 40*(w.events+w.book.sourceEnd) {
-		if w.err != nil {
-			return
-		}
 		p := w.who(simStep{verb: simAnswer, proc: n})
 		if !w.restStep(p) {
 			w.rested()
 			return
 		}
+		if w.err != nil {
+			w.note("BROKEN: %v", w.err)
+		}
 		w.tell(p)
+		if w.err != nil {
+			return
+		}
 	}
 	w.fail("it does not come to rest: due at %d, now %d, %+v", int64(w.store.truth.due())-simStart, w.now-simStart, w.store.truth.Work(simTime(w.now)))
 }

@@ -236,9 +236,19 @@ func simShrink(s simSession, rules simRules) simSession {
 				}
 			}
 		}
-		c := s
-		if c.knobs[1] = c.knobs[0]; c.knobs != s.knobs {
-			try(c)
+		for _, change := range []func(k *[2]simKnobs){
+			func(k *[2]simKnobs) { k[1] = k[0] },
+			func(k *[2]simKnobs) { k[0].seen, k[1].seen = 1, 1 },
+			func(k *[2]simKnobs) { k[0].maxEvents, k[1].maxEvents = 6, 6 },
+			func(k *[2]simKnobs) { k[0].bytes, k[1].bytes = 4<<20, 4<<20 },
+			func(k *[2]simKnobs) { k[0].outbox, k[1].outbox = 1000, 1000 },
+			func(k *[2]simKnobs) { k[0].backlog, k[1].backlog = 10_000, 10_000 },
+			func(k *[2]simKnobs) { k[0].logLetters, k[1].logLetters = false, false },
+		} {
+			c := s
+			if change(&c.knobs); c.knobs != s.knobs && try(c) {
+				again = true
+			}
 		}
 		for c := s; c.procs > 1; {
 			if c.procs--; !try(c) {
