@@ -221,10 +221,7 @@ func TestE40ConflictsAndSweeps(t *testing.T) {
 		if got := len(f.sink.Delivered()); got != 1 {
 			t.Fatalf("%d delivered, want 1", got)
 		}
-		var swept []string
-		for _, l := range o.lines("") {
-			swept = append(swept, l)
-		}
+		swept := o.lines("")
 		// Its due time, 500 ms, was written 2 s earlier.
 		wantLines(t, swept, []string{"1s swept 1 failed 0"})
 
