@@ -284,21 +284,7 @@ func (e *Engine) stamp(p *pending, o *op, at time.Time) machine.Input {
 		if p.state.Expired(at) {
 			return machine.Forget{At: at}
 		}
-		in.At = at
-		return in
-	case machine.Judged:
-		in.At = at
-		return in
-	case machine.Failed:
-		in.At = at
-		return in
-	case machine.Done:
-		in.At = at
-		return in
-	case machine.GiveBack:
-		in.At = at
-		return in
 	default:
-		return nil
 	}
+	return machine.Stamp(o.in, at)
 }

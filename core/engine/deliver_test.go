@@ -28,6 +28,13 @@ func (a *attempts) add(what any) {
 	a.said = append(a.said, fmt.Sprintf("%v %v", time.Since(a.begun), what))
 }
 
+// list is what was recorded so far.
+func (a *attempts) list() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.said)
+}
+
 func rows(t *testing.T, e *engine.Engine, types ...attend.RowType) (out []attend.Row) {
 	t.Helper()
 	for r, err := range e.Log().Read(t.Context(), attend.Query{Types: types}) {
@@ -141,8 +148,8 @@ func TestE24OneAtATimeOldestFirst(t *testing.T) {
 			"0s repo 0", "100ms repo 1", "200ms other 0", "1.2s repo 1",
 			"5.3s repo 1", "5.4s repo 2", "5.5s repo 3",
 		}
-		if !slices.Equal(a.said, want) {
-			t.Errorf("deliveries %q, want %q", a.said, want)
+		if !slices.Equal(a.list(), want) {
+			t.Errorf("deliveries %q, want %q", a.list(), want)
 		}
 	})
 }
@@ -213,8 +220,8 @@ func TestE25DeadLettersHoldBackNothing(t *testing.T) {
 		}
 		sleep(5 * time.Minute)
 		want := []string{"0s bad", "100ms good", "1s bad", "5s bad", "21s bad", "53s bad", "1m53s bad", "2m53s bad", "3m53s bad", "4m53s bad"}
-		if !slices.Equal(a.said, want) {
-			t.Errorf("letters %q, want %q", a.said, want)
+		if !slices.Equal(a.list(), want) {
+			t.Errorf("letters %q, want %q", a.list(), want)
 		}
 	})
 }

@@ -209,7 +209,7 @@ func (v *Drive) work(ctx context.Context, at time.Time, scope attend.Scope, in m
 func (v *Drive) perform(ctx context.Context, at time.Time, scope attend.Scope, jobs []*job) error {
 	for len(jobs) > 0 {
 		in := v.answer(ctx, jobs[0])
-		_, more, err := v.apply(context.WithoutCancel(ctx), ctx.Err() == nil, at, scope, stampAt(in, at))
+		_, more, err := v.apply(context.WithoutCancel(ctx), ctx.Err() == nil, at, scope, machine.Stamp(in, at))
 		if err != nil {
 			return err
 		}
@@ -247,25 +247,6 @@ func (v *Drive) judge(ctx context.Context, call *machine.Call) machine.Input {
 		return failure(machine.LaneJudge, call.Num, call.Attempt, err)
 	}
 	return machine.Judged{Num: call.Num, Attempt: call.Attempt, Judgment: j}
-}
-
-func stampAt(in machine.Input, at time.Time) machine.Input {
-	switch in := in.(type) {
-	case machine.Judged:
-		in.At = at
-		return in
-	case machine.Failed:
-		in.At = at
-		return in
-	case machine.Done:
-		in.At = at
-		return in
-	case machine.GiveBack:
-		in.At = at
-		return in
-	default:
-		return in
-	}
 }
 
 // The patience with a store that fails, and with lost races. There is no time to

@@ -279,8 +279,8 @@ func TestE49ALineForCallsHoldsBackNoDelivery(t *testing.T) {
 		push(t, f.Engine, "other", "1", "flush.x") // holds the only call
 		push(t, f.Engine, "repo", "2", "flush.x")  // stands in line
 		sleep(time.Minute)
-		if want := []string{"0s ", "1s ", "5s "}; !slices.Equal(a.said, want) {
-			t.Errorf("deliveries %q, want %q", a.said, want)
+		if want := []string{"0s ", "1s ", "5s "}; !slices.Equal(a.list(), want) {
+			t.Errorf("deliveries %q, want %q", a.list(), want)
 		}
 		sleep(3 * time.Minute)
 	})

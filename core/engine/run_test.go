@@ -105,6 +105,8 @@ func TestE35RunAgain(t *testing.T) {
 func TestE35RunOfAContextThatHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config()
+		store := &spy{ScopeStore: cfg.Store}
+		cfg.Store = store
 		e := newEngine(t, cfg)
 		push(t, e, "repo", "a", "flush.x")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -112,8 +114,8 @@ func TestE35RunOfAContextThatHasEnded(t *testing.T) {
 		if err := e.Run(ctx); err != nil {
 			t.Errorf("Run() = %v, want nil", err)
 		}
-		if n := len(cfg.Judge.(*attendtest.Judge).Calls()); n != 0 {
-			t.Errorf("judged %d times, want 0", n)
+		if n := len(cfg.Judge.(*attendtest.Judge).Calls()); n != 0 || store.commits() != 1 {
+			t.Errorf("judged %d times with %d commits, want 0 and the push's", n, store.commits())
 		}
 	})
 }

@@ -331,6 +331,31 @@ func TestE47NoEffectAfterItsLease(t *testing.T) {
 	})
 }
 
+// The same where the claim's commit itself takes longer than the lease.
+func TestE47NoEffectOfACommitThatTakesLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int32
+		cfg := config()
+		store := &spy{ScopeStore: cfg.Store, commitTakes: 31 * time.Second}
+		cfg.Store = store
+		cfg.Judge = attend.JudgeFunc(func(ctx context.Context, _ attend.JudgeInput) (attend.Judgment, error) {
+			calls.Add(1)
+			if end, ok := ctx.Deadline(); !ok || time.Until(end) != 15*time.Second {
+				t.Errorf("the judge has %v, want its 15s: a later claim's", time.Until(end))
+			}
+			return attend.Judgment{Route: attend.RouteQueue}, nil
+		})
+		f := start(t, cfg)
+		go push(t, f.Engine, "repo", "a", "flush.x")
+		sleep(time.Second)
+		store.change(func() { store.commitTakes = 0 })
+		sleep(2 * time.Minute)
+		if n := calls.Load(); n != 1 || len(f.sink.Delivered()) != 1 {
+			t.Errorf("judged %d times, %d delivered, want once each", n, len(f.sink.Delivered()))
+		}
+	})
+}
+
 // E44, E47: a claim whose answer was lost is known again, and worked without
 // another attempt.
 func TestE47ALeaseIsKnownAgainAfterALostAnswer(t *testing.T) {

@@ -130,3 +130,43 @@ func (in Forget) at() time.Time    { return in.At }
 
 // At is the time that an input happened.
 func At(in Input) time.Time { return in.at() }
+
+// Stamp returns an input as one that happened at a time.
+func Stamp(in Input, at time.Time) Input {
+	switch in := in.(type) {
+	case Configure:
+		in.At = at
+		return in
+	case Arrive:
+		in.At = at
+		return in
+	case Flush:
+		in.At = at
+		return in
+	case End:
+		in.At = at
+		return in
+	case Tick:
+		in.At = at
+		return in
+	case Claim:
+		in.At = at
+		return in
+	case Judged:
+		in.At = at
+		return in
+	case Failed:
+		in.At = at
+		return in
+	case Done:
+		in.At = at
+		return in
+	case GiveBack:
+		in.At = at
+		return in
+	case Forget:
+		in.At = at
+		return in
+	}
+	return nil
+}
