@@ -87,11 +87,6 @@ func (e *encoder) judgment(j attend.Judgment) {
 			given |= 1 << i
 		}
 	}
-	for r := range j.Probabilities {
-		if !r.Valid() {
-			given |= 1 << len(routes)
-		}
-	}
 	e.byte(given)
 	for i, r := range routes {
 		if given>>i&1 == 1 {

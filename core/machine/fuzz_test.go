@@ -261,39 +261,16 @@ func (r *fuzzRun) end(g *modelGen) error {
 
 // fuzzLater is the input as it would be a second later.
 func fuzzLater(in Input) Input {
-	at := in.at().Add(time.Second)
-	switch in := in.(type) {
-	case Configure:
-		in.At = at
-		return in
-	case Arrive:
-		in.At = at
-		return in
-	case Flush:
-		in.At = at
-		return in
-	case End:
-		in.At = at
-		return in
-	case Tick:
-		return Tick{at}
+	switch x := in.(type) {
 	case Claim:
-		in.At, in.Owner = at, in.Owner+1
-		return in
-	case Judged:
-		in.At = at
-		return in
+		x.Owner++
+		in = x
 	case Failed:
-		in.At, in.Message = at, in.Message+" later"
-		return in
-	case Done:
-		in.At = at
-		return in
-	case GiveBack:
-		in.At = at
-		return in
+		x.Message += " later"
+		in = x
+	default:
 	}
-	return Forget{at}
+	return Stamp(in, in.at().Add(time.Second))
 }
 
 // replay cuts the session at several places: the snapshot and the tail behind

@@ -63,7 +63,8 @@ func modelApply(m modelScope, in Input) (modelScope, modelEffects) {
 	if !x.later {
 		x.now = x.at
 	}
-	if d := x.due(); d != x.stored && (d == 0 || x.stored == 0 || d < x.stored || x.stored <= x.at) {
+	_, event := in.(Arrive)
+	if d := x.due(); d != x.stored && (!event || d == 0 || x.stored == 0 || d < x.stored || x.stored <= x.at) {
 		x.stored, x.fx.moved = d, true
 	}
 	return x.modelScope, x.fx

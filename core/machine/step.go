@@ -67,7 +67,8 @@ func Step(s State, in Input) (State, Effects) {
 	if !m.forward {
 		m.now = m.at
 	}
-	m.moveDue()
+	_, arrives := in.(Arrive)
+	m.moveDue(arrives)
 	return m.State, m.Effects
 }
 
@@ -108,11 +109,14 @@ func (m *move) tick() {
 	}
 }
 
-// moveDue says whether the stored due time has to move: it is a lower bound,
-// so only when the scope is due earlier, or the stored time has passed (E46).
-func (m *move) moveDue() {
+// moveDue says whether the stored due time has to move. It is a lower bound: an
+// event that only pushes it out leaves it, unless it has passed (E46). An input
+// that ends a wait does not: what is stored would be the end of a lease that
+// nobody holds, and once that had passed every replica would look at the scope
+// at once, only to write it forward.
+func (m *move) moveDue(arrives bool) {
 	d := m.due()
-	if d == m.stored || d != 0 && m.stored != 0 && m.stored < d && m.stored > m.at {
+	if d == m.stored || arrives && d != 0 && m.stored != 0 && m.stored < d && m.stored > m.at {
 		return
 	}
 	m.stored = d
