@@ -38,7 +38,7 @@ func (m *move) arrive(in Arrive) {
 		m.brought[memory(in.Events[i].Kind)]++
 	}
 	for i := range in.Events {
-		m.event(i, in.Events[i], in.Source)
+		m.event(i, &in.Events[i], in.Source)
 	}
 	for _, r := range in.Rejected {
 		m.reject(r, in.Source)
@@ -76,13 +76,9 @@ func (s *State) full() bool {
 }
 
 // event takes in one event, or counts it as a repeat (E3).
-func (m *move) event(i int, e attend.Event, source string) {
-	e.Source = source
-	if !e.Kind.Valid() {
-		e.Kind = attend.KindConsequence // the engine has asked; Step is total all the same
-	}
-	h := m.key.hash(e.Source, e.ID)
-	lane := memory(e.Kind)
+func (m *move) event(i int, v *attend.Event, source string) {
+	h := m.key.hash(source, v.ID)
+	lane := memory(role(v.Kind))
 	for k := range m.seen {
 		if at, slot := m.seen[k].find(h); slot >= 0 {
 			m.Repeats = append(m.Repeats, i)
@@ -102,7 +98,20 @@ func (m *move) event(i int, e attend.Event, source string) {
 		return
 	}
 	m.Fresh++
-	m.open.add(&entry{Event: e, taken: m.at, hash: h, size: e.Size()}, m.policy)
+	c := *v
+	c.Kind = role(v.Kind)
+	e := pack(&c, source, m.at)
+	e.hash = h
+	m.open.add(e, m.policy)
+}
+
+// role is an event's kind. The engine has asked, but Step is total all the
+// same.
+func role(k attend.Kind) attend.Kind {
+	if k.Valid() {
+		return k
+	}
+	return attend.KindConsequence
 }
 
 // remember is how many ids a memory holds: SeenCount, and enough that all of
@@ -128,9 +137,9 @@ func (p *pile) add(e *entry, policy *Policy) {
 	if p.len() == 0 {
 		p.opened = e.taken
 	}
-	p.bytes += e.size
+	p.bytes += int(e.size)
 	p.ids = p.ids.add(e.hash)
-	switch e.Kind {
+	switch e.role() {
 	case attend.KindConsequence:
 		p.rest = p.rest.push(e)
 		return
@@ -157,18 +166,18 @@ func (p *pile) add(e *entry, policy *Policy) {
 
 // reject makes a dead letter of an event that can't be taken in (E2).
 func (m *move) reject(r Rejected, source string) {
-	r.Event.Source = source
 	if !r.Event.Kind.Valid() {
 		r.Event.Kind = ""
 	}
-	e := &entry{Event: r.Event, taken: m.at, size: r.Event.Size()}
+	r.Event.Source = source
+	e := pack(&r.Event, source, m.at)
 	m.Changed = true
 	m.letter(&job{
 		stage:   attend.StageIntake,
 		message: r.Message,
 		window: &closed{
-			id: attend.NewIntakeID(m.scope, e.Event), entries: []*entry{e},
-			opened: m.at, settled: m.at, bytes: e.size,
+			id: attend.NewIntakeID(m.scope, r.Event), entries: []*entry{e},
+			opened: m.at, settled: m.at, bytes: int(e.size),
 		},
 	})
 }

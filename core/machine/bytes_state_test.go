@@ -16,7 +16,7 @@ func bytesTellState(s State) string {
 	say("scope %s", s.scope)
 	say("policy %s", bytesTellPolicy(s.policy))
 	say("key %x serial %d now %d stored %d brought %v", s.key, s.serial, s.now, s.stored, s.brought)
-	for _, w := range s.writers {
+	for _, w := range s.writers.all() {
 		if w.id != 0 {
 			say("writer %d number %d", w.id, w.number)
 		}

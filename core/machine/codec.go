@@ -79,6 +79,19 @@ func (e *encoder) event(v *attend.Event, base ms) {
 	e.str(v.Text)
 }
 
+// entry encodes what event would, of an event that is packed.
+func (e *encoder) entry(v *entry, base ms) {
+	e.str(v.id())
+	e.str(v.packed[v.name:v.data])
+	e.byte(v.kind)
+	e.flag(v.dated)
+	if v.dated {
+		e.moment(v.at - base)
+	}
+	e.str(v.packed[v.data:v.txt])
+	e.str(v.packed[v.txt:])
+}
+
 func (e *encoder) judgment(j attend.Judgment) {
 	place(e, routes, j.Route)
 	var given byte

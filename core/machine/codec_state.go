@@ -19,12 +19,9 @@ func EncodeState(s State) []byte {
 	e.uint(s.serial)
 	e.moment(s.now)
 	e.moment(s.stored)
-	n := 0
-	for n < maxWriters && s.writers[n].id != 0 {
-		n++
-	}
-	e.count(n)
-	for _, w := range s.writers[:n] {
+	all := s.writers.all()
+	e.count(len(all))
+	for _, w := range all {
 		e.fixed(w.id)
 		e.uint(w.number)
 	}
@@ -83,9 +80,11 @@ func DecodeState(b []byte) (State, error) {
 		d.fail("too many writers")
 		n = 0
 	}
-	for i := range n {
-		s.writers[i] = writer{d.fixed(), d.uint()}
+	list := make([]writer, n)
+	for i := range list {
+		list[i] = writer{d.fixed(), d.uint()}
 	}
+	s.writers = writersOf(list)
 	for range d.count(2) {
 		s.cursors = append(s.cursors, cursor{d.str(), attend.Cursor(d.str())})
 	}
@@ -103,7 +102,7 @@ func DecodeState(b []byte) (State, error) {
 	if d.flag() {
 		w := d.closed()
 		for _, e := range w.entries {
-			e.hash = s.key.hash(e.Source, e.ID)
+			e.hash = s.key.hash(e.source, e.id())
 		}
 		s.slot = newSlot(w, d.uint())
 		s.slot.lease = d.lease()
@@ -176,8 +175,8 @@ func (d *decoder) ids() ids {
 func (e *encoder) entries(list []*entry, base ms) {
 	e.count(len(list))
 	for _, v := range list {
-		e.event(&v.Event, base)
-		e.str(v.Source)
+		e.entry(v, base)
+		e.str(v.source)
 		e.moment(v.taken - base)
 	}
 }
@@ -186,11 +185,9 @@ func (d *decoder) entries(base ms) []*entry {
 	n := d.count(8)
 	list := make([]*entry, 0, n)
 	for range n {
-		v := &entry{Event: d.event(base)}
-		v.Source = d.str()
-		v.taken = d.moment() + base
-		v.size = v.Size()
-		list = append(list, v)
+		event := d.event(base)
+		source := d.str()
+		list = append(list, pack(&event, source, d.moment()+base))
 	}
 	return list
 }
@@ -213,10 +210,10 @@ func (d *decoder) pile(s *State) pile {
 	var p pile
 	opened := d.moment()
 	for _, v := range d.entries(opened) {
-		if !v.Kind.Valid() {
+		if !v.role().Valid() {
 			d.fail("an event without a kind")
 		}
-		v.hash = s.key.hash(v.Source, v.ID)
+		v.hash = s.key.hash(v.source, v.id())
 		p.add(v, s.policy)
 	}
 	p.opened = opened
@@ -252,7 +249,7 @@ func (d *decoder) closed() *closed {
 	w.waits = d.number()
 	w.gap = d.flag()
 	for _, v := range w.entries {
-		w.bytes += v.size
+		w.bytes += int(v.size)
 	}
 	return w
 }

@@ -387,12 +387,12 @@ func fuzzPile(p *pile) error {
 		}
 		last = int(e.order)
 		n++
-		size += e.size
-		if e.Kind == attend.KindContext {
+		size += int(e.size)
+		if e.role() == attend.KindContext {
 			contexts++
 		}
 		if !p.ids.has(e.hash) {
-			return fmt.Errorf("the id of %q is missing", e.ID)
+			return fmt.Errorf("the id of %q is missing", e.id())
 		}
 	}
 	if n != p.len() || n != p.ids.n || contexts != p.contexts || size != p.bytes {

@@ -6,28 +6,36 @@ import (
 	"slices"
 )
 
-const blockLen = 32
+const (
+	blockLen = 32
+	tailLen  = 8 // divides blockLen
+)
 
 // ids is an ordered set of 64-bit hashes, oldest first. It is a value: no
-// method changes its receiver, and an add copies at most one block. A look-up
-// costs a probe a block.
+// method changes its receiver, and an add copies a few hashes now and then. A
+// look-up costs a bit a block.
 type ids struct {
-	full []block  // each of blockLen slots
-	off  int      // slots of full[0] that are gone
-	tail []uint64 // less than blockLen, all live
-	n    int      // live ones in all
+	full []block // each of blockLen slots
+	off  int     // slots of full[0] that are gone
+	// The young ones, all live:
+	mid  []uint64 // a multiple of tailLen, less than blockLen
+	tail [tailLen]uint64
+	ends int // hashes of tail, less than tailLen
+	n    int // live ones in all
 }
 
 // A block is full and never changes, but for which of its slots are dead.
 type block struct {
-	slots *[blockLen]uint64
-	index *[2 * blockLen]uint8 // open addressing over slots: place + 1, or 0
-	dead  uint32
+	slots  *[blockLen]uint64
+	index  *[2 * blockLen]uint8 // open addressing over slots: place + 1, or 0
+	filter [4]uint64            // a bit for the upper byte of each hash
+	dead   uint32
 }
 
 func newBlock(slots *[blockLen]uint64) block {
 	b := block{slots: slots, index: new([2 * blockLen]uint8)}
 	for i, h := range slots {
+		b.filter[h>>62] |= 1 << (h >> 56 & 63)
 		p := h % (2 * blockLen)
 		for b.index[p] != 0 {
 			p = (p + 1) % (2 * blockLen)
@@ -39,6 +47,9 @@ func newBlock(slots *[blockLen]uint64) block {
 
 // find returns the slot of a live h, or -1.
 func (b *block) find(h uint64) int {
+	if b.filter[h>>62]>>(h>>56&63)&1 == 0 {
+		return -1
+	}
 	for p := h % (2 * blockLen); b.index[p] != 0; p = (p + 1) % (2 * blockLen) {
 		if i := int(b.index[p]) - 1; b.slots[i] == h && b.dead>>i&1 == 0 {
 			return i
@@ -52,11 +63,16 @@ func (s *ids) has(h uint64) bool {
 	return slot >= 0
 }
 
-// find returns where h is: a block of full, or len(full) for the tail, and its
-// slot there; slot -1 where it is not.
+// find returns where h is: a block of full, or len(full) for the young ones,
+// and its slot there; slot -1 where it is not.
 func (s *ids) find(h uint64) (at, slot int) {
-	for i := len(s.tail) - 1; i >= 0; i-- {
+	for i := s.ends - 1; i >= 0; i-- {
 		if s.tail[i] == h {
+			return len(s.full), len(s.mid) + i
+		}
+	}
+	for i := len(s.mid) - 1; i >= 0; i-- {
+		if s.mid[i] == h {
 			return len(s.full), i
 		}
 	}
@@ -70,10 +86,10 @@ func (s *ids) find(h uint64) (at, slot int) {
 
 // younger is how many live hashes came after the one at this place.
 func (s *ids) younger(at, slot int) int {
+	n := len(s.mid) + s.ends
 	if at == len(s.full) {
-		return len(s.tail) - 1 - slot
+		return n - 1 - slot
 	}
-	n := len(s.tail)
 	for _, b := range s.full[at+1:] {
 		n += blockLen - bits.OnesCount32(b.dead)
 	}
@@ -83,14 +99,16 @@ func (s *ids) younger(at, slot int) int {
 
 // add returns s with h as its youngest. h must not be in s.
 func (s ids) add(h uint64) ids {
-	tail := make([]uint64, len(s.tail)+1)
-	copy(tail, s.tail)
-	tail[len(s.tail)] = h
-	s.tail = tail
+	s.tail[s.ends] = h
+	s.ends++
 	s.n++
-	if len(tail) == blockLen {
-		s.full = append(slices.Clip(s.full), newBlock((*[blockLen]uint64)(tail)))
-		s.tail = nil
+	if s.ends == tailLen {
+		s.ends = 0
+		s.mid = slices.Concat(s.mid, s.tail[:])
+		if len(s.mid) == blockLen {
+			s.full = append(slices.Clip(s.full), newBlock((*[blockLen]uint64)(s.mid)))
+			s.mid = nil
+		}
 	}
 	return s
 }
@@ -99,7 +117,10 @@ func (s ids) add(h uint64) ids {
 func (s ids) remove(at, slot int) ids {
 	s.n--
 	if at == len(s.full) {
-		s.tail = slices.Concat(s.tail[:slot], s.tail[slot+1:])
+		young := slices.Delete(slices.Concat(s.mid, s.tail[:s.ends]), slot, slot+1)
+		s.ends = len(young) % tailLen
+		s.mid = slices.Clip(young[:len(young)-s.ends])
+		copy(s.tail[:], young[len(young)-s.ends:])
 		return s
 	}
 	s.full = slices.Clone(s.full)
@@ -112,11 +133,10 @@ func (s ids) remove(at, slot int) ids {
 
 // drop returns s without its oldest. s must not be empty.
 func (s ids) drop() ids {
-	s.n--
 	if len(s.full) == 0 {
-		s.tail = s.tail[1:]
-		return s
+		return s.remove(0, 0)
 	}
+	s.n--
 	s.off++
 	return s.trim()
 }
@@ -147,7 +167,12 @@ func (s *ids) all() iter.Seq[uint64] {
 			}
 			off = 0
 		}
-		for _, h := range s.tail {
+		for _, h := range s.mid {
+			if !yield(h) {
+				return
+			}
+		}
+		for _, h := range s.tail[:s.ends] {
 			if !yield(h) {
 				return
 			}

@@ -101,7 +101,7 @@ func TestIDsEmpty(t *testing.T) {
 
 // idsBytes is what a set holds on to.
 func idsBytes(s *ids) int {
-	n := 8*cap(s.tail) + int(unsafe.Sizeof(block{}))*cap(s.full)
+	n := 8*cap(s.mid) + int(unsafe.Sizeof(block{}))*cap(s.full)
 	for _, b := range s.full {
 		n += len(b.slots)*8 + len(b.index)
 	}

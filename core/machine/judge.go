@@ -19,7 +19,7 @@ func (w *closed) offered(p *Policy) []attend.Route {
 	return routes
 }
 
-// window is w as others see it. Its events share their data with the state.
+// window is w as others see it, who own it.
 func (w *closed) window(scope attend.Scope) attend.Window {
 	return attend.Window{
 		Scope: scope, Events: events(w.entries), Reason: w.reason,

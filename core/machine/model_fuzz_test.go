@@ -178,8 +178,8 @@ func modelEventView(e *attend.Event, taken int64) string {
 
 func modelEntriesView(list []*entry) string {
 	var b strings.Builder
-	for _, e := range list {
-		b.WriteString(modelEventView(&e.Event, int64(e.taken)))
+	for i, e := range events(list) {
+		b.WriteString(modelEventView(&e, int64(list[i].taken)))
 	}
 	return b.String()
 }
@@ -191,12 +191,8 @@ func modelStateView(s State) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s now %d stored %d due %d\n%+v\n", s.scope, s.now, s.stored, s.due(), *s.policy)
-	for i, w := range s.writers {
-		if w.id != 0 {
-			fmt.Fprintf(&b, "writer %d:%d ", w.id, w.number)
-		} else if i < len(s.writers)-1 && s.writers[i+1].id != 0 {
-			b.WriteString("hole ")
-		}
+	for _, w := range s.writers.all() {
+		fmt.Fprintf(&b, "writer %d:%d ", w.id, w.number)
 	}
 	for _, c := range s.cursors {
 		fmt.Fprintf(&b, "cursor %s:%s ", c.key, c.place)

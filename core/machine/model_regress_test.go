@@ -81,7 +81,7 @@ func (m *modelTale) claim(at int) {
 func (m *modelTale) shape() string {
 	names := func(entries []*entry) (s string) {
 		for _, e := range entries {
-			s += " " + e.ID
+			s += " " + e.id()
 		}
 		return s
 	}

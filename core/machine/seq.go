@@ -3,50 +3,40 @@ package machine
 import (
 	"iter"
 	"slices"
-
-	attend "github.com/attend-go/attend/core"
 )
 
-// An entry is an event in a window. It never changes.
-type entry struct {
-	attend.Event
-	taken ms     // when it was taken in
-	order uint64 // its place among the events of its scope's open window
-	hash  uint64 // of its identity
-	size  int
-}
-
-const chunkLen = 16
+const chunkLen = 8
 
 // seq is a queue of entries, oldest first. It is a value: no method changes
-// its receiver, and a push copies at most one chunk. So an arrival costs the
-// same however long the window is.
+// its receiver, and what a push copies does not depend on how long it is, but
+// for a pointer a chunk, once a chunk.
 type seq struct {
-	full []*[chunkLen]*entry
-	off  int // entries of full[0] that are gone
-	tail []*entry
-	n    int
+	full  []*[chunkLen]*entry
+	off   int // entries of full[0] that are gone
+	tail  [chunkLen]*entry
+	ends  int // entries of tail
+	n     int
+	since ms // when the first was taken in
 }
 
 func (q seq) push(e *entry) seq {
-	tail := make([]*entry, len(q.tail)+1)
-	copy(tail, q.tail)
-	tail[len(q.tail)] = e
-	q.tail = tail
+	if q.n == 0 {
+		q.since = e.taken
+	}
+	q.tail[q.ends] = e
+	q.ends++
 	q.n++
-	if len(tail) == chunkLen {
-		q.full = append(slices.Clip(q.full), (*[chunkLen]*entry)(tail))
-		q.tail = nil
+	if q.ends == chunkLen {
+		chunk := q.tail
+		q.full = append(slices.Clip(q.full), &chunk)
+		q.tail, q.ends = [chunkLen]*entry{}, 0
 	}
 	return q
 }
 
 // first is the oldest entry; nil where there is none.
 func (q *seq) first() *entry {
-	switch {
-	case q.n == 0:
-		return nil
-	case len(q.full) > 0:
+	if len(q.full) > 0 {
 		return q.full[0][q.off]
 	}
 	return q.tail[0]
@@ -56,11 +46,15 @@ func (q *seq) first() *entry {
 func (q seq) pop() seq {
 	q.n--
 	if len(q.full) == 0 {
-		q.tail = q.tail[1:]
-		return q
-	}
-	if q.off++; q.off == chunkLen {
+		copy(q.tail[:], q.tail[1:])
+		q.ends--
+		q.tail[q.ends] = nil
+	} else if q.off++; q.off == chunkLen {
 		q.full, q.off = q.full[1:], 0
+	}
+	q.since = 0
+	if e := q.first(); e != nil {
+		q.since = e.taken
 	}
 	return q
 }
@@ -77,7 +71,7 @@ func (q *seq) all() iter.Seq[*entry] {
 			}
 			off = 0
 		}
-		for _, e := range q.tail {
+		for _, e := range q.tail[:q.ends] {
 			if !yield(e) {
 				return
 			}

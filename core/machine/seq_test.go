@@ -3,10 +3,7 @@ package machine
 import (
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"testing"
-
-	attend "github.com/attend-go/attend/core"
 )
 
 // seqPair is a queue and the plain slice that it must be like.
@@ -52,7 +49,7 @@ func TestSeq(t *testing.T) {
 				p = kept[r.IntN(len(kept))] // a branch from an older value
 			}
 			if r.IntN(5) < 3 || len(p.plain) == 0 {
-				e := &entry{Event: attend.Event{ID: strconv.Itoa(i)}}
+				e := &entry{order: uint64(i)}
 				p = seqPair{p.q.push(e), append(slices.Clip(p.plain), e)}
 			} else {
 				p = seqPair{p.q.pop(), p.plain[1:]}

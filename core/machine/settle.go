@@ -122,9 +122,9 @@ func (m *move) settle(t ms) {
 	}
 	w.entries, w.reason = entries[:n:n], m.reason(t, speaks(entries[:n]))
 	for _, e := range w.entries {
-		w.bytes += e.size
+		w.bytes += int(e.size)
 	}
-	w.id = attend.NewDecisionID(m.scope, events(w.entries))
+	w.id = attend.NewDecisionID(m.scope, named(w.entries))
 	m.reopen(entries[n:])
 	m.held, m.slot = nil, newSlot(&w, m.next())
 	m.shedSize() // what is left may hold no act
@@ -161,7 +161,7 @@ func (p *pile) appendTo(to []*entry) []*entry {
 func (m *move) fit(entries []*entry) int {
 	bytes := 0
 	for n, e := range entries {
-		bytes += e.size
+		bytes += int(e.size)
 		if n > 0 && (n == m.policy.MaxEvents || bytes > m.policy.MaxWindowBytes) {
 			return n
 		}
@@ -173,7 +173,7 @@ func (m *move) fit(entries []*entry) int {
 // them.
 func (m *move) skipContext(entries []*entry, w *closed) []*entry {
 	n := 0
-	for entries[n].Kind == attend.KindContext {
+	for entries[n].role() == attend.KindContext {
 		n++
 	}
 	w.dropped += n
@@ -211,7 +211,7 @@ func (m *move) reopen(rest []*entry) {
 
 func judgeable(entries []*entry) bool {
 	for _, e := range entries {
-		if e.Kind != attend.KindContext {
+		if e.role() != attend.KindContext {
 			return true
 		}
 	}
@@ -220,19 +220,11 @@ func judgeable(entries []*entry) bool {
 
 func speaks(entries []*entry) bool {
 	for _, e := range entries {
-		if e.Kind == attend.KindFlush {
+		if e.role() == attend.KindFlush {
 			return true
 		}
 	}
 	return false
-}
-
-func events(entries []*entry) []attend.Event {
-	out := make([]attend.Event, len(entries))
-	for i, e := range entries {
-		out[i] = e.Event
-	}
-	return out
 }
 
 // flush settles what is there now, and is remembered while the slot is busy

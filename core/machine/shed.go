@@ -28,7 +28,7 @@ func (m *move) shedStale() {
 	}
 	changed := m.Changed
 	m.shed(attend.WhyStale, func() bool {
-		return m.open.rest.n > 0 && m.open.rest.first().taken.add(m.policy.MaxWindow) < m.at
+		return m.open.rest.n > 0 && m.open.rest.since.add(m.policy.MaxWindow) < m.at
 	})
 	m.Changed = changed
 }
@@ -76,10 +76,10 @@ func (p *pile) shed() *entry {
 	if at, slot := p.ids.find(e.hash); slot >= 0 {
 		p.ids = p.ids.remove(at, slot)
 	}
-	if e.Kind == attend.KindContext {
+	if e.role() == attend.KindContext {
 		p.contexts--
 	}
-	p.bytes -= e.size
+	p.bytes -= int(e.size)
 	p.dropped++
 	return e
 }

@@ -100,14 +100,14 @@ func (b *simBook) input(before, after State, in Input, fx Effects) {
 		b.arrive(before, after, in, fx)
 	case Flush:
 		for _, e := range slices.Concat(simPiles(after)...) {
-			b.spoken[simID(e.Event)] = e.Kind.Act()
+			b.spoken[simID(e.event())] = e.role().Act()
 		}
 	case Forget:
 		defer b.forgot()
 	}
 	here := map[string]bool{}
 	for _, e := range slices.Concat(simPiles(after)...) {
-		here[simID(e.Event)] = true
+		here[simID(e.event())] = true
 	}
 	maps.DeleteFunc(b.spoken, func(id string, _ bool) bool { return !here[id] })
 	b.numbers(before, after)
@@ -237,8 +237,10 @@ func (b *simBook) settled(before, after State) {
 	events, bytes := max(p.MaxEvents, q.MaxEvents), max(p.MaxWindowBytes, q.MaxWindowBytes)
 	seen, context := map[string]bool{}, 0
 	for _, e := range w.entries {
-		size += e.Size()
-		id := simID(e.Event)
+		v := e.event()
+		v.Data = []byte(e.packed[e.data:e.txt])
+		size += v.Size()
+		id := simID(e.event())
 		if b.kind[id] == attend.KindContext {
 			context++
 		}
@@ -521,7 +523,7 @@ func (b *simBook) state(s State) {
 	here := map[string]int{}
 	for _, p := range simPiles(s) {
 		for _, e := range p {
-			here[simID(e.Event)]++
+			here[simID(e.event())]++
 		}
 	}
 	for id, n := range here {
@@ -534,9 +536,9 @@ func (b *simBook) state(s State) {
 		for _, e := range j.window.entries {
 			switch j.stage {
 			case attend.StageJudge:
-				here[simID(e.Event)]++
+				here[simID(e.event())]++
 			case attend.StageIntake:
-				intake[simID(e.Event)]++
+				intake[simID(e.event())]++
 			}
 		}
 		if j.stage == attend.StageSink {

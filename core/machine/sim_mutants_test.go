@@ -34,7 +34,7 @@ var simMutants = []struct {
 	rules      simRules
 }{
 	{"forgets the writers' numbers", "E29", 0, simRules{step: simAfter(func(_ State, s *State, _ Input, _ *Effects) {
-		s.writers = [maxWriters]writer{}
+		s.writers = writers{}
 	})}},
 	{"ignores the cursor that a batch was read after", "E33", 0, simRules{step: simBefore(func(s *State, in Input) Input {
 		if a, ok := in.(Arrive); ok && a.Source != "" && a.Cursor != s.Cursor(a.Source) {
@@ -185,7 +185,7 @@ var simMutants = []struct {
 	})}},
 	{"stores due times late", "E46", 0, simRules{due: func(w simWrite) (int64, bool) { return w.due + 1, w.moved && w.due != 0 }}},
 	{"loses the writers in a load", "E32", 0, simRules{load: func(s State) State {
-		s.writers = [maxWriters]writer{}
+		s.writers = writers{}
 		return s
 	}}},
 	{"starts versions again after a remove", "S11", 91, simRules{versionsRestart: true}},

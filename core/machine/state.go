@@ -45,11 +45,11 @@ type State struct {
 	now    ms     // time of the last input that changed something
 	stored ms     // the due time that the store has, a lower bound (E46)
 
-	writers [maxWriters]writer // most recent first
-	cursors []cursor           // sorted by key
-	seen    [2]ids             // remembered acts, and other events
-	brought [2]int             // how many the last push or batch held of each
-	recent  []attend.Verdict   // oldest first
+	writers writers
+	cursors []cursor         // sorted by key
+	seen    [2]ids           // remembered acts, and other events
+	brought [2]int           // how many the last push or batch held of each
+	recent  []attend.Verdict // oldest first
 
 	open pile
 	held *held
@@ -58,11 +58,6 @@ type State struct {
 	decisions lane
 	letters   lane
 }
-
-const maxWriters = 16
-
-// A writer is an engine, and the last of its running numbers that landed (E29).
-type writer struct{ id, number uint64 }
 
 type cursor struct {
 	key   string
@@ -216,7 +211,7 @@ func (s *State) idle() bool {
 // stay.
 func (s *State) bare() bool {
 	return s.idle() && len(s.cursors) > 0 && s.open.rest.n == 0 && s.open.dropped == 0 &&
-		s.seen[0].n == 0 && s.seen[1].n == 0 && len(s.recent) == 0 && s.writers[0].id == 0
+		s.seen[0].n == 0 && s.seen[1].n == 0 && len(s.recent) == 0 && s.writers.last.id == 0
 }
 
 // due is when the scope wants to be looked at next; 0: never.

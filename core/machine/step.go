@@ -20,12 +20,19 @@ type move struct {
 // time sets off happens before the input (E4); what the input makes due at
 // once happens in the same step (E45).
 func Step(s State, in Input) (State, Effects) {
-	m := move{State: s, at: max(moment(in.at()), s.now, 1)} // 0 is no moment
+	eff := s.Apply(in)
+	return s, eff
+}
+
+// Apply is [Step] in place: s becomes the state that the input makes. Copies of
+// it that were made before stay as they are.
+func (s *State) Apply(in Input) Effects {
+	m := move{State: *s, at: max(moment(in.at()), s.now, 1)} // 0 is no moment
 	if in, ok := in.(Configure); ok && s.scope == "" {
 		m.begin(in)
 	}
 	if m.scope == "" {
-		return s, Effects{}
+		return Effects{}
 	}
 	m.settleDue(m.now)
 	m.shedStale()
@@ -54,13 +61,14 @@ func Step(s State, in Input) (State, Effects) {
 		m.forget()
 	}
 	if m.Refused || m.Batch != Taken || !m.Changed {
-		return s, Effects{
+		return Effects{
 			Fresh: m.Fresh, Repeats: m.Repeats, Refused: m.Refused, Batch: m.Batch, Place: m.Place,
 			Call: m.Call, Delivery: m.Delivery, Letter: m.Letter,
 		}
 	}
 	if m.Forget {
-		return State{}, m.Effects
+		*s = State{}
+		return m.Effects
 	}
 	m.settleDue(m.at)
 	m.unmark()
@@ -69,7 +77,8 @@ func Step(s State, in Input) (State, Effects) {
 	}
 	_, arrives := in.(Arrive)
 	m.moveDue(arrives)
-	return m.State, m.Effects
+	*s = m.State
+	return m.Effects
 }
 
 // begin starts a scope's life. A policy that Policy.Check refuses starts none,
@@ -136,16 +145,7 @@ func (m *move) landed(id, number uint64) bool {
 	if id == 0 {
 		return false
 	}
-	i := 0
-	for i < maxWriters-1 && m.writers[i].id != id && m.writers[i].id != 0 {
-		i++
-	}
-	if m.writers[i].id == id && m.writers[i].number >= number {
-		return true
-	}
-	copy(m.writers[1:i+1], m.writers[:i])
-	m.writers[0] = writer{id, number}
-	return false
+	return !m.writers.note(writer{id, number})
 }
 
 // forget ends the life of a scope that was idle for IdleExpiry. Source cursors
@@ -166,7 +166,7 @@ func (m *move) forget() {
 		return
 	}
 	m.open = pile{gap: m.open.gap}
-	m.seen, m.brought, m.recent, m.writers = [2]ids{}, [2]int{}, nil, [maxWriters]writer{}
+	m.seen, m.brought, m.recent, m.writers = [2]ids{}, [2]int{}, nil, writers{}
 }
 
 // mark adds a row that explains something (E41).
@@ -190,13 +190,3 @@ func (m *move) row(t attend.RowType, id attend.DecisionID, body json.Marshaler) 
 }
 
 func (m *move) trace(t attend.Trace) { m.Traces = append(m.Traces, t) }
-
-func (e *entry) ref() attend.EventRef { return attend.EventRef{Source: e.Source, ID: e.ID} }
-
-func refs(entries []*entry) []attend.EventRef {
-	out := make([]attend.EventRef, len(entries))
-	for i, e := range entries {
-		out[i] = e.ref()
-	}
-	return out
-}

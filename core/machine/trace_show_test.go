@@ -139,7 +139,7 @@ func (r *traceRun) showCursors() []string {
 
 func (r *traceRun) showWriters() []string {
 	var words []string
-	for _, w := range r.state.writers {
+	for _, w := range r.state.writers.all() {
 		if w.id != 0 {
 			words = append(words, fmt.Sprintf("%s#%d", traceEngine(w.id), w.number))
 		}

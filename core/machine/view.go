@@ -35,7 +35,7 @@ func (s State) Cursor(source string) attend.Cursor {
 
 // Last is the engine whose input was the last that carried its id, 0 where
 // none did. It has the first go at the scope's work (E36).
-func (s State) Last() uint64 { return s.writers[0].id }
+func (s State) Last() uint64 { return s.writers.last.id }
 
 // Window is the open window, without a reason.
 func (s State) Window() attend.Window { return s.open.window(s.scope) }
