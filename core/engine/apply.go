@@ -44,6 +44,7 @@ type draft struct {
 	state      machine.State
 	inputs     [][]byte
 	one        [1][]byte // room for inputs: most have one
+	buf        []byte    // that they are encoded in
 	bytes      int       // of inputs
 	rows       []attend.Row
 	due        time.Time // to be stored, if moveDue
@@ -54,7 +55,14 @@ type draft struct {
 }
 
 func newDraft(r *resident) draft {
-	return draft{version: r.version, snap: r.snap, tail: r.tail, state: r.state}
+	var d draft
+	d.begin(r)
+	return d
+}
+
+// begin starts a draft that is empty.
+func (d *draft) begin(r *resident) {
+	d.version, d.snap, d.tail, d.state = r.version, r.snap, r.tail, r.state
 }
 
 // step applies an input, and beside it a policy that the scope does not have:
@@ -66,28 +74,35 @@ func newDraft(r *resident) draft {
 func (d *draft) step(scope attend.Scope, p *machine.Policy, in machine.Input) machine.Effects {
 	has := d.state.Policy()
 	differs := has == nil || has != p && !has.Equal(p)
-	var configure machine.Input
-	if differs {
-		configure = machine.Configure{At: machine.At(in), Scope: scope, Seed: newSeed(has == nil), Policy: p}
-	}
-	before, first := d.state, machine.Effects{}
 	if differs && (has == nil || brought(in)) {
-		before, first = machine.Step(before, configure)
+		return d.stepUnder(p, scope, in)
 	}
-	after, eff := machine.Step(before, in)
+	eff := d.state.Apply(in)
 	if !eff.Changed {
 		return eff
 	}
-	if first.Changed {
-		d.add(configure, first)
+	d.add(in, &eff)
+	if d.forget = eff.Forget; differs && !d.forget {
+		configure := machine.Configure{At: machine.At(in), Policy: p}
+		after := d.state.Apply(configure)
+		d.add(configure, &after)
 	}
-	d.add(in, eff)
-	d.state, d.forget = after, eff.Forget
-	if differs && !first.Changed && !d.forget {
-		after, eff := machine.Step(d.state, configure)
-		d.add(configure, eff)
-		d.state = after
+	return eff
+}
+
+// stepUnder applies a policy and then an input, or neither.
+func (d *draft) stepUnder(p *machine.Policy, scope attend.Scope, in machine.Input) machine.Effects {
+	configure := machine.Configure{At: machine.At(in), Scope: scope, Seed: newSeed(d.state.Policy() == nil), Policy: p}
+	before := d.state
+	first := d.state.Apply(configure)
+	eff := d.state.Apply(in)
+	if !eff.Changed {
+		d.state = before
+		return eff
 	}
+	d.add(configure, &first)
+	d.add(in, &eff)
+	d.forget = eff.Forget
 	return eff
 }
 
@@ -102,8 +117,10 @@ func brought(in machine.Input) bool {
 	}
 }
 
-func (d *draft) add(in machine.Input, eff machine.Effects) {
-	b := machine.EncodeInput(in)
+func (d *draft) add(in machine.Input, eff *machine.Effects) {
+	from := len(d.buf)
+	d.buf = machine.AppendInput(d.buf, in)
+	b := d.buf[from:len(d.buf):len(d.buf)]
 	if d.inputs == nil {
 		d.inputs = d.one[:0]
 	}
@@ -145,22 +162,25 @@ func (d *draft) write(scope attend.Scope) attend.Write {
 	}
 	w.Due, w.KeepDue = d.due, !d.moveDue && d.version != 0
 	if d.tail+d.bytes > max(d.snap, smallTail) {
-		w.Snapshot = machine.EncodeState(d.state)
+		from := len(d.buf)
+		d.buf = machine.AppendState(d.buf, &d.state)
+		w.Snapshot = d.buf[from:len(d.buf):len(d.buf)]
 	} else {
 		w.Inputs = d.inputs
 	}
 	return w
 }
 
-// landed is the resident once w is committed.
-func (d *draft) landed(w *attend.Write, o attend.Outcome) resident {
-	switch {
-	case w.Forget:
-		return resident{}
-	case w.Snapshot != nil:
-		return resident{state: d.state, version: o.Version, snap: len(w.Snapshot)}
+// landed makes r the resident once w is committed.
+func (d *draft) landed(r *resident, w *attend.Write, o attend.Outcome) {
+	if w.Forget {
+		*r = resident{}
+		return
 	}
-	return resident{state: d.state, version: o.Version, snap: d.snap, tail: d.tail + d.bytes}
+	r.state, r.version, r.snap, r.tail = d.state, o.Version, d.snap, d.tail+d.bytes
+	if w.Snapshot != nil {
+		r.snap, r.tail = len(w.Snapshot), 0
+	}
 }
 
 // commit is the only call of Commit in attend.

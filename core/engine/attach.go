@@ -136,7 +136,7 @@ func (e *Engine) take(ctx context.Context, scope attend.Scope, key string, after
 // takePart commits events of a source, and waits while a lane is full.
 func (e *Engine) takePart(ctx context.Context, scope attend.Scope, in machine.Arrive) error {
 	for fails := 1; ; fails++ {
-		o := op{in: in, events: len(in.Events)}
+		o := op{in: &in, events: len(in.Events)}
 		err := e.do(ctx, scope, &o)
 		switch {
 		case err != nil:

@@ -60,6 +60,42 @@ func (b *bareStore) push(scope attend.Scope, events []attend.Event) {
 	b.mu.Unlock()
 }
 
+// A ruled store is the least that taking an event in by the rules can be: the
+// event made valid, applied to its scope's state, and what bareStore does. It
+// is what no engine can be faster than; all else is the engine's own cost.
+type ruledStore struct {
+	bareStore
+	policy *machine.Policy
+	states map[attend.Scope]*machine.State
+}
+
+func (r *ruledStore) push(b *testing.B, scope attend.Scope, events []attend.Event) {
+	clean := make([]attend.Event, len(events))
+	for i := range events {
+		v, err := events[i].Clean()
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		v.Kind = attend.KindConsequence
+		clean[i] = v
+	}
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.states[scope]
+	if s == nil {
+		s = new(machine.State)
+		r.states[scope] = s
+		s.Apply(machine.Configure{At: now, Scope: scope, Policy: r.policy})
+	}
+	in := machine.Arrive{At: now, Events: clean}
+	if eff := s.Apply(in); eff.Fresh != len(clean) {
+		b.Errorf("%d events taken in, want %d", eff.Fresh, len(clean))
+	}
+	r.m[scope] = machine.EncodeInput(in)
+}
+
 // load runs f from many goroutines, total times in all, and returns how long
 // that took.
 func load(goroutines, total int, f func(i int)) time.Duration {
@@ -78,7 +114,7 @@ func load(goroutines, total int, f func(i int)) time.Duration {
 }
 
 // BenchmarkPush is events pushed and committed on the memory store, beside the
-// bare limit.
+// bare limit, and beside that of the rules.
 func BenchmarkPush(b *testing.B) {
 	for _, c := range []struct{ goroutines, batch int }{{1, 1}, {16, 1}, {1000, 1}, {1, 100}, {16, 100}} {
 		b.Run(fmt.Sprintf("goroutines=%d/batch=%d", c.goroutines, c.batch), func(b *testing.B) {
@@ -87,6 +123,8 @@ func BenchmarkPush(b *testing.B) {
 				b.Fatal(err)
 			}
 			bare := &bareStore{m: make(map[attend.Scope][]byte)}
+			policy := machine.DefaultPolicy()
+			ruled := &ruledStore{bareStore{m: make(map[attend.Scope][]byte)}, &policy, make(map[attend.Scope]*machine.State)}
 			var id atomic.Uint64
 			pushes := max(40_000/c.batch, c.goroutines)
 			prepare := func() [][]attend.Event {
@@ -101,7 +139,7 @@ func BenchmarkPush(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			var took, limit []float64
+			var took, limit, rules []float64
 			for b.Loop() {
 				all := prepare()
 				runtime.GC()
@@ -115,11 +153,16 @@ func BenchmarkPush(b *testing.B) {
 				runtime.GC()
 				d = load(c.goroutines, pushes, func(i int) { bare.push(benchScope(rand.IntN(benchScopes)), all[i]) })
 				limit = append(limit, perEvent(d, pushes*c.batch))
+				all = prepare()
+				runtime.GC()
+				d = load(c.goroutines, pushes, func(i int) { ruled.push(b, benchScope(rand.IntN(benchScopes)), all[i]) })
+				rules = append(rules, perEvent(d, pushes*c.batch))
 			}
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(1e9/median(took), "events/s")
 			b.ReportMetric(1e9/median(limit), "bare-events/s")
 			b.ReportMetric(median(limit)/median(took), "of-bare")
+			b.ReportMetric(median(rules)/median(took), "of-rules")
 		})
 	}
 }

@@ -55,13 +55,20 @@ var pendings = sync.Pool{New: func() any { return new(pending) }}
 
 func newPending(r *resident) *pending {
 	p := pendings.Get().(*pending)
-	p.draft = newDraft(r)
+	p.begin(r)
 	return p
 }
 
+// keptBytes is the most that a pending keeps to encode its next write in.
+const keptBytes = 64 << 10
+
 // free takes p back. Nobody may know it any more.
 func (p *pending) free() {
+	buf := p.buf[:0]
 	*p = pending{}
+	if cap(buf) <= keptBytes {
+		p.buf = buf
+	}
 	pendings.Put(p)
 }
 
@@ -110,28 +117,7 @@ func (e *Engine) submit(scope attend.Scope, o *op) {
 func (e *Engine) settleIn(c *cell) {
 	for sure := false; ; {
 		for !c.busy && !c.loaded && len(c.waiting) > 0 {
-			c.busy = true
-			c.mu.Unlock()
-			r, err := load(context.Background(), e.store, c.scope)
-			c.mu.Lock()
-			c.busy = false
-			e.resize(c, r.state.Size())
-			if err != nil {
-				failed := c.waiting
-				c.waiting = nil
-				c.mu.Unlock()
-				for _, o := range failed {
-					o.err = err
-					e.release(o.grant)
-					o.finish()
-				}
-				c.mu.Lock()
-				continue
-			}
-			c.res, c.loaded, c.own, c.touched, sure = r, true, false, time.Now(), true
-			if r.state.Next().After(c.now(c.touched)) {
-				e.arm(c) // else it is worked now, as far as that is possible
-			}
+			sure = e.loadCell(c)
 		}
 		s := e.stepAll(c, sure)
 		c.mu.Unlock()
@@ -145,6 +131,34 @@ func (e *Engine) settleIn(c *cell) {
 		c.mu.Lock()
 		c.busy, sure = false, false
 	}
+}
+
+// loadCell makes c resident, or answers what waits in it with the store's error.
+// It is called with c.mu held, and lets go of it meanwhile.
+func (e *Engine) loadCell(c *cell) bool {
+	c.busy = true
+	c.mu.Unlock()
+	r, err := load(context.Background(), e.store, c.scope)
+	c.mu.Lock()
+	c.busy = false
+	e.resize(c, r.state.Size())
+	if err != nil {
+		failed := c.waiting
+		c.waiting = nil
+		c.mu.Unlock()
+		for _, o := range failed {
+			o.err = err
+			e.release(o.grant)
+			o.finish()
+		}
+		c.mu.Lock()
+		return false
+	}
+	c.res, c.loaded, c.own, c.touched = r, true, false, time.Now()
+	if c.res.state.Next().After(c.now(c.touched)) {
+		e.arm(c) // else it is worked now, as far as that is possible
+	}
+	return true
 }
 
 // A stepped is what came of stepping what waits in a cell.
@@ -271,9 +285,10 @@ func (e *Engine) stamp(p *pending, o *op, at time.Time) machine.Input {
 		return o.number
 	}
 	switch in := o.in.(type) {
-	case machine.Arrive:
-		in.At, in.Writer, in.Number = at, e.id, number()
-		return in
+	case *machine.Arrive:
+		stamped := *in
+		stamped.At, stamped.Writer, stamped.Number = at, e.id, number()
+		return stamped
 	case machine.Flush:
 		in.At, in.Writer, in.Number = at, e.id, number()
 		return in

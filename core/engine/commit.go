@@ -168,15 +168,22 @@ func (e *Engine) land(f flight, o attend.Outcome, now time.Time) {
 	for _, t := range f.p.traces {
 		e.trace(t)
 	}
-	res := f.p.landed(&f.write, o)
 	c.mu.Lock()
-	c.res, c.loaded, c.own, c.touched, c.busy = res, true, f.p.changed, now, false
+	f.p.landed(&c.res, &f.write, o)
+	c.loaded, c.own, c.touched, c.busy = true, f.p.changed, now, false
 	e.arm(c)
 	e.armRetries(c, f.p.traces)
+	size := c.res.state.Size()
 	s := e.stepAll(c, false)
 	c.mu.Unlock()
-	e.resize(c, res.state.Size())
-	for _, j := range f.p.jobs {
+	e.resize(c, size)
+	jobs := f.p.jobs
+	for _, o := range f.p.ops {
+		if o.works && len(jobs) > 0 {
+			o.next, jobs = jobs[0], jobs[1:]
+		}
+	}
+	for _, j := range jobs {
 		e.start(c.scope, j)
 	}
 	for _, o := range f.p.ops {

@@ -128,7 +128,7 @@ func (v *Drive) End(ctx context.Context, at time.Time, scope attend.Scope) error
 func (v *Drive) Next() time.Time {
 	for len(v.due) > 0 {
 		d := v.due[0]
-		if v.resident[d.scope].state.Due().Equal(d.at) {
+		if r := v.resident[d.scope]; r.state.Due().Equal(d.at) {
 			return d.at
 		}
 		v.pop() // it has moved since
@@ -151,7 +151,7 @@ func (v *Drive) Advance(ctx context.Context, to time.Time) error {
 	for at := v.Next(); !at.IsZero() && !at.After(to); at = v.Next() {
 		scope := v.pop()
 		var in machine.Input = machine.Tick{At: at}
-		if v.resident[scope].state.Expired(at) {
+		if r := v.resident[scope]; r.state.Expired(at) {
 			in = machine.Forget{At: at}
 		}
 		_, err := v.work(ctx, at, scope, in)
@@ -187,7 +187,8 @@ func (v *Drive) reload(ctx context.Context, scope attend.Scope) (resident, error
 
 // watch notes when a scope is due, unless it is noted for no later.
 func (v *Drive) watch(scope attend.Scope) {
-	at := v.resident[scope].state.Due()
+	r := v.resident[scope]
+	at := r.state.Due()
 	if q, ok := v.queued[scope]; at.IsZero() || ok && !at.Before(q) {
 		return
 	}
@@ -296,7 +297,8 @@ func (v *Drive) apply(ctx context.Context, claims bool, at time.Time, scope atte
 					return machine.Effects{}, nil, fmt.Errorf("engine: commit %q: %d races lost: %w", scope, losses, attend.ErrConflict)
 				}
 			default:
-				v.land(scope, p.landed(&w, out[0]))
+				p.landed(&r, &w, out[0])
+				v.land(scope, r)
 				v.tell(p)
 				return eff, p.jobs, nil
 			}

@@ -23,11 +23,13 @@ type op struct {
 	reload bool      // the store knows better
 	fetch  bool      // makes the scope resident, and does nothing else
 	grant  *permit   // a judge call or delivery that may start
+	works  bool      // whoever waits for it takes a job that it makes possible
 
 	run *sync.WaitGroup // Run waits for it; nil: it does not
 
 	eff    machine.Effects
 	err    error
+	next   *job // if it works
 	answer answer
 }
 
@@ -88,7 +90,7 @@ func (a *answer) isAbandoned() bool { return a.state.Load() == abandoned }
 // cursor stood elsewhere.
 func (o *op) doubtful() bool {
 	switch o.in.(type) {
-	case machine.Arrive, machine.Flush, machine.End:
+	case *machine.Arrive, machine.Flush, machine.End:
 		return true
 	default:
 		return false

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"sync"
 	"time"
 
 	attend "github.com/attend-go/attend/core"
@@ -44,26 +45,57 @@ func (e *Engine) Push(ctx context.Context, scope attend.Scope, events ...attend.
 	if len(events) > MaxPushEvents {
 		return Receipt{}, &attend.TooLargeError{Field: "events of a push", Limit: MaxPushEvents}
 	}
-	clean := make([]attend.Event, len(events))
+	p := pushes.Get().(*push)
+	if err := p.take(e, events); err != nil {
+		return Receipt{}, err
+	}
+	if err := e.do(ctx, scope, &p.op); err != nil {
+		return Receipt{}, err
+	}
+	refused, repeats := p.eff.Refused, len(p.eff.Repeats)
+	p.free()
+	if refused {
+		return Receipt{}, fmt.Errorf("engine: push to %q: %w", scope, attend.ErrOutboxFull)
+	}
+	return Receipt{New: len(events) - repeats, Duplicates: repeats}, nil
+}
+
+// A push is the operation of Push, in one piece of memory that is used again.
+type push struct {
+	op
+	arrive machine.Arrive
+	one    [1]attend.Event // room for events: most pushes have one
+}
+
+var pushes = sync.Pool{New: func() any { return new(push) }}
+
+// free takes p back. It has its answer, so nobody else knows it any more: one
+// whose caller went away before that is left to whoever answers it.
+func (p *push) free() {
+	*p = push{}
+	pushes.Put(p)
+}
+
+// take makes the events of a push valid, and p its operation.
+func (p *push) take(e *Engine, events []attend.Event) error {
+	clean := p.one[:0]
+	if len(events) > len(p.one) {
+		clean = make([]attend.Event, 0, len(events))
+	}
 	now, bytes := time.Now(), 0
 	for i := range events {
 		v, err := e.pushed(events[i], now)
 		if err != nil {
-			return Receipt{}, &attend.EventError{Index: i, Err: err}
+			return &attend.EventError{Index: i, Err: err}
 		}
 		if bytes += v.Size(); bytes > MaxPushBytes {
-			return Receipt{}, &attend.TooLargeError{Field: "bytes of a push", Limit: MaxPushBytes}
+			return &attend.TooLargeError{Field: "bytes of a push", Limit: MaxPushBytes}
 		}
-		clean[i] = v
+		clean = append(clean, v)
 	}
-	o := op{in: machine.Arrive{Events: clean}, events: len(clean)}
-	if err := e.do(ctx, scope, &o); err != nil {
-		return Receipt{}, err
-	}
-	if o.eff.Refused {
-		return Receipt{}, fmt.Errorf("engine: push to %q: %w", scope, attend.ErrOutboxFull)
-	}
-	return Receipt{New: len(clean) - len(o.eff.Repeats), Duplicates: len(o.eff.Repeats)}, nil
+	p.arrive.Events = clean
+	p.in, p.events = &p.arrive, len(clean)
+	return nil
 }
 
 // pushed is intake for an event that no source brings.

@@ -15,7 +15,8 @@ type job struct {
 	claim    machine.Claim
 	permit   *permit
 	sweep    bool
-	ends     time.Time // when the lease is over, by this process's clock (E34)
+	timeout  time.Duration // of the call
+	ends     time.Time     // when the lease is over, by this process's clock (E34)
 	call     *machine.Call
 	delivery *machine.Delivery
 	letter   *machine.Letter
@@ -74,7 +75,7 @@ func (e *Engine) claim(c *cell, p *pending, o *op, at time.Time) {
 				e.work.Done()
 				continue
 			}
-			j := &job{permit: m, sweep: o.sweep, ends: time.Now().Add(2 * timeout), claim: machine.Claim{
+			j := &job{permit: m, sweep: o.sweep, timeout: timeout, ends: time.Now().Add(2 * timeout), claim: machine.Claim{
 				At: at, Lane: machine.Lane(lane), Num: num, Owner: e.id, Until: at.Add(2 * timeout),
 			}}
 			claimed = true
@@ -128,35 +129,45 @@ func (e *Engine) end(j *job) {
 	e.work.Done()
 }
 
-// start does a claimed job in a goroutine of its own, or gives it back when Run
-// is ending.
+// start does a claimed job in a goroutine of its own, and then what its answer
+// makes possible: a decision goes from the judge to the sink on one goroutine.
 func (e *Engine) start(scope attend.Scope, j *job) {
 	go func() {
-		defer e.work.Done()
-		in := machine.Input(j.giveBack())
-		if e.running.Load() {
-			in = e.perform(*e.workCtx.Load(), scope, j)
+		for j != nil {
+			j = e.finishJob(scope, j)
 		}
-		e.release(j.permit)
-		if in == nil {
-			return
-		}
-		e.answer(scope, in, j.ends)
 	}()
 }
 
-// answer commits what became of a job, whatever becomes of Run. It is tried
-// until the lease ends (E30), also where the scope can't be loaded.
-func (e *Engine) answer(scope attend.Scope, in machine.Input, until time.Time) {
+// finishJob does a claimed job, or gives it back when Run is ending. It returns
+// one that its answer made possible and that is the caller's to do, if any.
+func (e *Engine) finishJob(scope attend.Scope, j *job) *job {
+	defer e.work.Done()
+	in := machine.Input(j.giveBack())
+	if e.running.Load() {
+		in = e.perform(*e.workCtx.Load(), scope, j)
+	}
+	e.release(j.permit)
+	if in == nil {
+		return nil
+	}
+	return e.answer(scope, in, j.ends)
+}
+
+// answer commits what became of a job, whatever becomes of Run, and returns
+// the job that comes of it. It is tried until the lease ends (E30), also where
+// the scope can't be loaded.
+func (e *Engine) answer(scope attend.Scope, in machine.Input, until time.Time) *job {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := e.do(context.Background(), scope, &op{in: in, until: until})
+		o := op{in: in, until: until, works: true}
+		err := e.do(context.Background(), scope, &o)
 		if err == nil {
-			return
+			return o.next
 		}
 		if time.Now().After(until) || e.graceOver() {
 			e.log.Warn("attend: an answer could not be committed; the work comes back when its lease ends",
 				"scope", scope, "err", err)
-			return
+			return nil
 		}
 		time.Sleep(pause/2 + rand.N(pause))
 	}
@@ -175,8 +186,12 @@ func (e *Engine) perform(ctx context.Context, scope attend.Scope, j *job) machin
 	if !time.Now().Before(j.ends) {
 		return nil // it is somebody else's by now (E47)
 	}
-	leased, cancel := context.WithDeadline(ctx, j.ends) // the commit of the claim took its time too
-	defer cancel()
+	leased := ctx
+	if time.Until(j.ends) < j.timeout { // the commit of the claim took its time too
+		var cancel context.CancelFunc
+		leased, cancel = context.WithDeadline(ctx, j.ends)
+		defer cancel()
+	}
 	var in machine.Input
 	switch {
 	case j.call != nil:

@@ -28,8 +28,9 @@ var (
 // An encoder appends to b. What it is given is valid, so it can't fail.
 type encoder struct{ b []byte }
 
-func newEncoder(size int) *encoder {
-	return &encoder{append(make([]byte, 0, size), encoding, Rules)}
+// newEncoder appends to b, which gets room for size bytes first.
+func newEncoder(b []byte, size int) encoder {
+	return encoder{append(slices.Grow(b, size), encoding, Rules)}
 }
 
 func (e *encoder) byte(c byte)     { e.b = append(e.b, c) }

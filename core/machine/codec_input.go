@@ -24,8 +24,11 @@ const (
 
 // EncodeInput returns an input as bytes that [DecodeInput] reads. Its time is
 // kept in whole milliseconds.
-func EncodeInput(in Input) []byte {
-	e := newEncoder(inputSize(in))
+func EncodeInput(in Input) []byte { return AppendInput(nil, in) }
+
+// AppendInput is [EncodeInput] behind what b holds.
+func AppendInput(b []byte, in Input) []byte {
+	e := newEncoder(b, inputSize(in))
 	switch in := in.(type) {
 	case Configure:
 		e.head(tagConfigure, in.At)
@@ -52,7 +55,7 @@ func EncodeInput(in Input) []byte {
 		if why := wrong(in.Judgment, attend.AllRoutes()); why != "" {
 			// No state takes it for more than a failed attempt, and not every
 			// part of it has a form.
-			return EncodeInput(Failed{At: in.At, Lane: LaneJudge, Num: in.Num, Attempt: in.Attempt, Message: why})
+			return AppendInput(b, Failed{At: in.At, Lane: LaneJudge, Num: in.Num, Attempt: in.Attempt, Message: why})
 		}
 		e.head(tagJudged, in.At)
 		e.uint(in.Num)

@@ -8,11 +8,14 @@ import (
 
 // EncodeState returns s as bytes that [DecodeState] reads: the same bytes for
 // the same state, however it came about. The zero State has no bytes.
-func EncodeState(s State) []byte {
+func EncodeState(s State) []byte { return AppendState(nil, &s) }
+
+// AppendState is [EncodeState] behind what b holds.
+func AppendState(b []byte, s *State) []byte {
 	if s.scope == "" {
-		return nil
+		return b
 	}
-	e := newEncoder(512 + s.open.encoded() + 8*(s.seen[0].n+s.seen[1].n))
+	e := newEncoder(b, 512+s.open.encoded()+8*(s.seen[0].n+s.seen[1].n))
 	e.str(string(s.scope))
 	e.policy(s.policy)
 	e.b = append(e.b, s.key[:]...)

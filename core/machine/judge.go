@@ -257,7 +257,7 @@ type Work struct {
 
 // Work returns what can be claimed at a time, work whose lease has run out
 // included.
-func (s State) Work(at time.Time) Work {
+func (s *State) Work(at time.Time) Work {
 	var w Work
 	now := max(moment(at), s.now)
 	if s.slot != nil && s.slot.lease.free(now) {
@@ -274,7 +274,7 @@ func (s State) Work(at time.Time) Work {
 
 // Ask returns the settled window for a judge that needs no lease (E45), and
 // false where none waits for one.
-func (s State) Ask(at time.Time) (*Call, bool) {
+func (s *State) Ask(at time.Time) (*Call, bool) {
 	if s.slot == nil || !s.slot.lease.free(max(moment(at), s.now)) {
 		return nil, false
 	}
