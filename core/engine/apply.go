@@ -47,6 +47,7 @@ type draft struct {
 	buf        []byte    // that they are encoded in
 	bytes      int       // of inputs
 	rows       []attend.Row
+	drops      []drop
 	due        time.Time // to be stored, if moveDue
 	moveDue    bool
 	forget     bool
@@ -126,6 +127,9 @@ func (d *draft) add(in machine.Input, eff *machine.Effects) {
 	}
 	d.inputs = append(d.inputs, b)
 	d.bytes += len(b)
+	for _, x := range eff.Drops {
+		d.drops = append(d.drops, drop{len(d.rows) + x.Row, []attend.Mark{x.Mark}})
+	}
 	d.rows = append(d.rows, eff.Rows...)
 	d.traces = append(d.traces, eff.Traces...)
 	if eff.MoveDue {
@@ -155,6 +159,7 @@ const smallTail = 1 << 10
 // write is what the store is asked to commit. A snapshot replaces the tail once
 // that is larger (E32).
 func (d *draft) write(scope attend.Scope) attend.Write {
+	d.mergeDrops(scope)
 	w := attend.Write{Scope: scope, Expect: d.version, Rows: d.rows}
 	if d.forget {
 		w.Forget = true

@@ -341,6 +341,37 @@ func TestE41VerdictRows(t *testing.T) {
 	}
 }
 
+// E41: what a write drops is told in one row for each cause, however many inputs
+// are gathered into it, and in the order in which it went.
+func TestE41DropsAreOneRowAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config()
+		store := &spy{ScopeStore: cfg.Store, commitTakes: time.Millisecond}
+		cfg.Store, cfg.Settle.MaxEvents = store, 3
+		e := newEngine(t, cfg)
+		push(t, e, "repo", "first", "consequence.x")
+		var wg sync.WaitGroup
+		for i := range 50 {
+			wg.Go(func() { push(t, e, "repo", fmt.Sprint("e-", i), "consequence.x") })
+		}
+		wg.Wait()
+		if n := len(store.writes("repo")); n != 3 {
+			t.Fatalf("%d writes, want 3", n)
+		}
+		got := rows(t, e, attend.RowVerdict)
+		if len(got) != 1 {
+			t.Fatalf("%d rows of the last write, want one", len(got))
+		}
+		var m attend.Mark
+		if err := m.UnmarshalJSON(got[0].Body); err != nil {
+			t.Fatal(err)
+		}
+		if m.Step != attend.StepDropped || m.Why != attend.WhyCount || len(m.Events) != 48 || m.Events[0].ID != "first" {
+			t.Errorf("dropped for %s: %d events from %v, want 48 from the first", m.Why, len(m.Events), m.Events[0])
+		}
+	})
+}
+
 // E26: a full lane refuses pushes, with nothing taken, and neither Flush nor
 // End; what was taken earlier finds room; it drains, and pushes go on.
 func TestE26AFullLane(t *testing.T) {

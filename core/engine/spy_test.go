@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"iter"
@@ -48,7 +49,7 @@ func (s *spy) change(f func()) {
 
 func (s *spy) Commit(ctx context.Context, writes []attend.Write) ([]attend.Outcome, error) {
 	s.mu.Lock()
-	s.groups = append(s.groups, slices.Clone(writes))
+	s.groups = append(s.groups, kept(writes))
 	n := len(s.groups)
 	if s.flying == nil {
 		s.flying = make(map[attend.Scope]int)
@@ -84,6 +85,19 @@ func (s *spy) Commit(ctx context.Context, writes []attend.Write) ([]attend.Outco
 		}
 	}
 	return out, err
+}
+
+// kept is a copy of what a store is given for the length of a call.
+func kept(writes []attend.Write) []attend.Write {
+	writes = slices.Clone(writes)
+	for i := range writes {
+		w := &writes[i]
+		w.Snapshot, w.Inputs = bytes.Clone(w.Snapshot), slices.Clone(w.Inputs)
+		for k := range w.Inputs {
+			w.Inputs[k] = bytes.Clone(w.Inputs[k])
+		}
+	}
+	return writes
 }
 
 // commit commits the writes that don't lag.

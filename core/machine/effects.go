@@ -15,6 +15,7 @@ type Effects struct {
 	// In the same commit as the input:
 
 	Rows    []attend.Row // appended to the log
+	Drops   []Drop       // what those of Rows say that tell of dropped events
 	Due     time.Time    // the due time to store, if MoveDue
 	MoveDue bool         // else the stored one stays (E46)
 	Forget  bool         // the scope ends with this write
@@ -34,6 +35,24 @@ type Effects struct {
 	Place   attend.Cursor // where the scope is, for Elsewhere
 
 	Traces []attend.Trace // for an observer; never stored
+}
+
+// A Drop is a row that tells of dropped events, and what it says: of the inputs
+// that one write brings, the rows of one cause can be made one (E41).
+type Drop struct {
+	Row  int // its place in Effects.Rows
+	Mark attend.Mark
+}
+
+// Merge returns the row that tells of what all of a list's marks do. They are of
+// one scope and one cause, in the order in which it happened.
+func Merge(scope attend.Scope, drops []attend.Mark) attend.Row {
+	m := drops[len(drops)-1]
+	m.Events = nil
+	for _, d := range drops {
+		m.Events = append(m.Events, d.Events...)
+	}
+	return row(scope, attend.RowVerdict, "", m.At, m)
 }
 
 // A BatchOutcome says what became of a source's batch (E33).

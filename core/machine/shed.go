@@ -84,12 +84,17 @@ func (p *pile) shed() *entry {
 	return e
 }
 
-// dropped records what was shed: one mark for one cause in a write (E41).
+// dropped records what was shed (E41).
 func (m *move) dropped(why attend.Why, refs []attend.EventRef) {
 	if len(refs) == 0 {
 		return
 	}
 	m.Changed = true
-	m.mark(attend.Mark{Step: attend.StepDropped, Why: why, Events: refs})
+	if m.policy.RecordVerdicts {
+		k := attend.Mark{Step: attend.StepDropped, Why: why, Events: refs}
+		m.mark(k)
+		k.At = m.at.time()
+		m.Drops = append(m.Drops, Drop{len(m.Rows) - 1, k})
+	}
 	m.trace(attend.Shed{Scope: m.scope, At: m.at.time(), Why: why, Events: refs})
 }

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"encoding/json"
+	"time"
 
 	attend "github.com/attend-go/attend/core"
 )
@@ -178,15 +179,17 @@ func (m *move) mark(k attend.Mark) {
 }
 
 func (m *move) row(t attend.RowType, id attend.DecisionID, body json.Marshaler) {
+	m.Rows = append(m.Rows, row(m.scope, t, id, m.at.time(), body))
+}
+
+func row(scope attend.Scope, t attend.RowType, id attend.DecisionID, at time.Time, body json.Marshaler) attend.Row {
 	b, err := body.MarshalJSON()
 	if err != nil {
 		// Every value in it is checked before it gets here: JSON that compacts,
 		// numbers that are finite.
 		panic("machine: " + err.Error())
 	}
-	m.Rows = append(m.Rows, attend.Row{
-		Scope: m.scope, ID: id, Type: t, At: m.at.time(), Body: b,
-	})
+	return attend.Row{Scope: scope, ID: id, Type: t, At: at, Body: b}
 }
 
 func (m *move) trace(t attend.Trace) { m.Traces = append(m.Traces, t) }
