@@ -86,35 +86,61 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkSweep is one look at the overdue scopes of a store: 100 are, among
-// 1,000 and among 1,000,000.
+// BenchmarkSweep is one sweep that takes over the work of 100 scopes, among
+// 1,000 stored and among 1,000,000: listed, loaded, claimed, judged and
+// delivered. A process that only pushes left them.
 func BenchmarkSweep(b *testing.B) {
+	const due = 100
 	for _, n := range []int{1_000, 1_000_000} {
 		b.Run(fmt.Sprintf("stored=%d", n), func(b *testing.B) {
 			store := memory.New()
-			now := time.Now()
 			for i := range n {
-				due := now.Add(24 * time.Hour)
-				if i < 100 {
-					due = now.Add(-time.Minute)
-				}
-				_, err := store.Commit(b.Context(), []attend.Write{{Scope: benchScope(i), Inputs: [][]byte{{0}}, Due: due}})
+				_, err := store.Commit(b.Context(), []attend.Write{{
+					Scope: benchScope(i), Inputs: [][]byte{{0}}, Due: time.Now().Add(24 * time.Hour),
+				}})
 				if err != nil {
 					b.Fatal(err)
 				}
 			}
+			cfg := benchConfig(store)
+			cfg.Kind = func(attend.Event) attend.Kind { return attend.KindFlush }
+			cfg.Judge, cfg.SweepInterval = immediate, time.Hour
+			heard := make(chan struct{}, due)
+			cfg.Sink = attend.SinkFunc(func(context.Context, attend.Decision) error {
+				heard <- struct{}{}
+				return nil
+			})
+			pusher, err := engine.New(cfg)
+			if err != nil {
+				b.Fatal(err)
+			}
+			e, err := engine.New(cfg)
+			if err != nil {
+				b.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(b.Context())
+			ended := make(chan struct{})
+			go func() { defer close(ended); e.Run(ctx) }()
+			time.Sleep(20 * time.Millisecond)
+			id := 0
 			for b.Loop() {
-				found := 0
-				for _, err := range store.Due(b.Context(), now) {
-					if err != nil {
+				b.StopTimer()
+				for range due {
+					id++
+					if _, err := pusher.Push(ctx, attend.Scope(fmt.Sprint("left-", id)), benchEvents(uint64(id), 1)...); err != nil {
 						b.Fatal(err)
 					}
-					found++
 				}
-				if found != 100 {
-					b.Fatalf("found %d due scopes, want 100", found)
+				time.Sleep(2 * time.Millisecond) // overdue now
+				b.StartTimer()
+				e.Sweep(ctx)
+				for range due {
+					<-heard
 				}
 			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*due), "ns/scope")
+			stop()
+			<-ended
 		})
 	}
 }

@@ -1,5 +1,16 @@
 package engine
 
+import (
+	"context"
+
+	attend "github.com/attend-go/attend/core"
+)
+
+// Sweep is one sweep.
+func (e *Engine) Sweep(ctx context.Context) {
+	e.sweepOnce(ctx, failing{retries: make(map[attend.Scope]retry), tried: make(map[attend.Scope]*op)})
+}
+
 // RunWheel sets n moments within a second and lets them go off, millisecond by
 // millisecond, as the alarm does. It returns how many did.
 func RunWheel(n int) int {
