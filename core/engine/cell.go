@@ -299,6 +299,12 @@ func (e *Engine) stamp(p *pending, o *op, at time.Time) machine.Input {
 		if p.state.Expired(at) {
 			return machine.Forget{At: at}
 		}
+	case nil:
+		if o.lost != nil {
+			if attempt, ok := p.state.Holds(*o.lost); ok {
+				return machine.GiveBack{At: at, Lane: o.lost.Lane, Num: o.lost.Num, Attempt: attempt}
+			}
+		}
 	default:
 	}
 	return machine.Stamp(o.in, at)

@@ -13,17 +13,18 @@ import (
 
 // An op is one input on its way into a scope, and its answer.
 type op struct {
-	in     machine.Input // without time and number; nil: look for work alone
+	in     machine.Input // without time and number; nil: lost, or look for work alone
 	events int
-	number uint64    // drawn once, so that a retry is recognised (E29)
-	least  time.Time // a timer's deadline; the input is no earlier
-	until  time.Time // how long it is tried after lost races or errors; zero: patience
-	timer  bool      // our own timer: other processes' work is left to them
-	sweep  bool      // a sweep brought it, and will again
-	reload bool      // the store knows better
-	fetch  bool      // makes the scope resident, and does nothing else
-	grant  *permit   // a judge call or delivery that may start
-	works  bool      // whoever waits for it takes a job that it makes possible
+	number uint64         // drawn once, so that a retry is recognised (E29)
+	least  time.Time      // a timer's deadline; the input is no earlier
+	until  time.Time      // how long it is tried after lost races or errors; zero: patience
+	timer  bool           // our own timer: other processes' work is left to them
+	sweep  bool           // a sweep brought it, and will again
+	reload bool           // the store knows better
+	fetch  bool           // makes the scope resident, and does nothing else
+	grant  *permit        // a judge call or delivery that may start
+	lost   *machine.Claim // a claim that is to be given back, if it has landed
+	works  bool           // whoever waits for it takes a job that it makes possible
 
 	run *sync.WaitGroup // Run waits for it; nil: it does not
 
@@ -89,6 +90,9 @@ func (a *answer) isAbandoned() bool { return a.state.Load() == abandoned }
 // has removed), there was nothing to settle, a lane was full, or a source's
 // cursor stood elsewhere.
 func (o *op) doubtful() bool {
+	if o.lost != nil {
+		return true
+	}
 	switch o.in.(type) {
 	case *machine.Arrive, machine.Flush, machine.End:
 		return true

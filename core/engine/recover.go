@@ -39,7 +39,7 @@ func (e *Engine) recover(c *cell, p *pending, cause error) {
 		}
 		now := time.Now()
 		over := now.Sub(begun) >= patience && (cause != nil || losses >= maxLosses)
-		e.giveUp(p, over, cause != nil && tries > 0, gaveUp(losses, cause))
+		e.giveUp(c.scope, p, over, cause != nil && tries > 0, gaveUp(losses, cause))
 		if now.Sub(counted) >= patience {
 			counted, before = now, e.giveUpWaiting(c, before, gaveUp(losses, cause))
 		}
@@ -97,7 +97,7 @@ func (e *Engine) redo(c *cell, p *pending, r resident) *pending {
 // judge's or a sink's answer is tried until its lease ends, everything else for
 // 8 losses and 2 s, as over says, and what a sweep brought, which comes again,
 // for one try after an error: it must not keep permits from others (E36).
-func (e *Engine) giveUp(p *pending, over, failed bool, err error) {
+func (e *Engine) giveUp(scope attend.Scope, p *pending, over, failed bool, err error) {
 	kept := p.ops[:0:0]
 	for _, o := range p.ops {
 		end := over || failed && o.sweep
@@ -115,12 +115,34 @@ func (e *Engine) giveUp(p *pending, over, failed bool, err error) {
 	jobs := p.jobs[:0:0]
 	for _, j := range p.jobs {
 		if over || failed && j.sweep || time.Now().After(j.ends) {
+			if !errors.Is(err, attend.ErrConflict) {
+				e.giveBackLater(scope, j)
+			}
 			e.end(j)
 			continue
 		}
 		jobs = append(jobs, j)
 	}
 	p.jobs = jobs
+}
+
+// giveBackLater gives back a lease that may have landed, though the store's
+// answer was lost and its state can't be had: it would idle until it ends, and
+// cost an attempt. That is tried until then, once a second or more often, and
+// holds no permit.
+func (e *Engine) giveBackLater(scope attend.Scope, j *job) {
+	if !e.begin() {
+		return
+	}
+	go func() {
+		defer e.work.Done()
+		for time.Now().Before(j.ends) && !e.graceOver() {
+			time.Sleep(min(e.cfg.SweepInterval, time.Second))
+			if e.do(context.Background(), scope, &op{lost: &j.claim, until: j.ends}) == nil {
+				return
+			}
+		}
+	}()
 }
 
 func gaveUp(losses int, cause error) error {

@@ -171,6 +171,44 @@ func TestE36ScopesThatCannotBeWritten(t *testing.T) {
 	})
 }
 
+// A sweep's claim whose answer is lost, and whose scope can't be loaded after
+// it, is given up. The lease it may have is given back once the store answers,
+// and the attempt does not count.
+func TestE36AClaimThatIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memory.New()
+		cfg := config()
+		cfg.Store = mem
+		push(t, newEngine(t, cfg), "repo", "a", "flush.x")
+		store := &spy{ScopeStore: mem.Reopen()}
+		store.lose = func(n int, _ []attend.Write) error {
+			if n > 1 {
+				return nil
+			}
+			store.change(func() { store.noLoad = func(attend.Scope) error { return errDown } })
+			return errDown
+		}
+		mine := config()
+		mine.Store = store
+		f := start(t, mine)
+		sleep(4 * time.Second)
+		if s, err := newEngine(t, cfg).State(t.Context(), "repo"); err != nil || s.Work(time.Now()).Judge != 0 {
+			t.Fatalf("the window can be claimed (%v): its lease did not land", err)
+		}
+		store.change(func() { store.noLoad = nil })
+		sleep(2 * time.Second)
+		if n := len(f.sink.Delivered()); n != 1 {
+			t.Fatalf("%d delivered 2 s after the store answers again, want 1", n)
+		}
+		for _, r := range rows(t, f.Engine, attend.RowVerdict) {
+			var m attend.Mark
+			if err := m.UnmarshalJSON(r.Body); err != nil || m.Step == attend.StepDelivered && m.Attempts != 1 {
+				t.Errorf("%s after %d attempts (%v), want 1", m.Step, m.Attempts, err)
+			}
+		}
+	})
+}
+
 // A sweep that loads scopes from a slow store keeps no push waiting.
 func TestE36ASweepKeepsNoPushWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -246,6 +246,27 @@ func (l lease) giveBack(attempt uint64, at ms) (lease, bool) {
 	return l, true
 }
 
+// Holds reports whether a claim has landed and its lease is still the one that
+// its work has, and the number of the attempt.
+func (s *State) Holds(c Claim) (attempt uint64, ok bool) {
+	var l lease
+	switch c.Lane {
+	case LaneJudge:
+		if s.slot != nil && s.slot.num == c.Num {
+			l = s.slot.lease
+		}
+	case LaneDecision:
+		if i := s.decisions.index(c.Num); i >= 0 {
+			l = s.decisions.jobs[i].lease
+		}
+	case LaneLetter:
+		if i := s.letters.index(c.Num); i >= 0 {
+			l = s.letters.jobs[i].lease
+		}
+	}
+	return l.attempt, l.until != 0 && l.owner == c.Owner && l.until == moment(c.Until)
+}
+
 // Work lists what can be claimed at a time: 0 stands for nothing.
 type Work struct {
 	Judge    uint64        // the settled window
