@@ -1,0 +1,155 @@
+package storebench
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	attend "github.com/attend-go/attend/core"
+	"github.com/attend-go/attend/core/engine"
+)
+
+// push is events per second through an engine: from one producer of single
+// events, from 64, and from 8 that wait for 256 each; and what the peer takes.
+func (s Subject) push(b *testing.B) {
+	store := s.New(b)
+	e, err := engine.New(engine.Config{
+		Store: store, Judge: attend.RuleJudge, Sink: attend.LogOnly, DeadLetter: attend.LogLetters,
+		Kind:          func(attend.Event) attend.Kind { return attend.KindConsequence },
+		ResidentBytes: 1 << 30, // all scopes: what is measured is no cache
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var peer func([][]byte) error
+	if s.Peer != nil {
+		peer = s.Peer(b)
+	}
+	var id atomic.Int64
+	push := func() error {
+		n := id.Add(1)
+		_, err := e.Push(context.Background(), scopeName(int(n*7919)%scopes), event(n))
+		return err
+	}
+	var one, many, batches, appended []float64
+	for b.Loop() {
+		one = append(one, measure(b, 1, 1, push))
+		many = append(many, measure(b, 64, 1, push))
+		batches = append(batches, measure(b, 8, 256, push))
+		if peer != nil {
+			appended = append(appended, measure(b, 8, 1, func() error {
+				bodies := make([][]byte, 256)
+				for i := range bodies {
+					bodies[i] = event(id.Add(1)).Data
+				}
+				return peer(bodies)
+			})*256)
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(median(one), "1x1-events/s")
+	b.ReportMetric(median(many), "64x1-events/s")
+	b.ReportMetric(median(many)/median(one), "64-of-1")
+	b.ReportMetric(median(batches), "8x256-events/s")
+	if peer != nil {
+		b.ReportMetric(median(appended), "peer-8x256-events/s")
+		b.ReportMetric(median(batches)/median(appended), "of-peer")
+	}
+}
+
+// event is some 200 bytes.
+func event(n int64) attend.Event {
+	return attend.Event{
+		ID: fmt.Sprint("event-", n), At: epoch, Name: "build.log",
+		Data: fmt.Appendf(nil, `{"repository":"ops/db","step":"compile","line":%d,"text":"go: downloading golang.org/x/text v0.30.0 and its forty friends"}`, n),
+		Text: "compile: go: downloading golang.org/x/text",
+	}
+}
+
+// measure is how many calls of f a second a number of producers make, each of
+// which waits for so many at a time.
+func measure(b *testing.B, producers, batch int, f func() error) float64 {
+	b.Helper()
+	const lasts = 400 * time.Millisecond
+	var done atomic.Int64
+	var wg sync.WaitGroup
+	begun := time.Now()
+	for range producers {
+		wg.Go(func() {
+			for time.Since(begun) < lasts && !b.Failed() {
+				var calls sync.WaitGroup
+				for range batch {
+					one := func() {
+						if err := f(); err != nil {
+							b.Error(err)
+						}
+						done.Add(1)
+					}
+					if batch == 1 {
+						one()
+					} else {
+						calls.Go(one)
+					}
+				}
+				calls.Wait()
+			}
+		})
+	}
+	wg.Wait()
+	return float64(done.Load()) / time.Since(begun).Seconds()
+}
+
+// contend is three handles that write groups of 128 out of 400 scopes, without
+// knowing of each other: what lands a second, of what one alone gets.
+func (s Subject) contend(b *testing.B) {
+	if s.Reopen == nil {
+		b.Skip("one process only")
+	}
+	const group, some = 128, 400
+	first := s.New(b)
+	handles := []attend.ScopeStore{first, s.Reopen(b, first), s.Reopen(b, first)}
+	round := func(n int) (landed float64) {
+		var total atomic.Int64
+		var wg sync.WaitGroup
+		begun := time.Now()
+		for i := range n {
+			wg.Go(func() {
+				w := newWriter(0, some, uint64(10+i))
+				for time.Since(begun) < time.Second && !b.Failed() {
+					writes, which := w.group(group)
+					out, err := handles[i].Commit(context.Background(), writes)
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					for k, o := range out {
+						if !o.Conflict() {
+							total.Add(1)
+							w.versions[which[k]] = o.Version
+							continue
+						}
+						rec, err := handles[i].Load(context.Background(), writes[k].Scope)
+						if err != nil {
+							b.Error(err)
+							return
+						}
+						w.versions[which[k]], w.tails[which[k]] = rec.Version, 0
+					}
+				}
+			})
+		}
+		wg.Wait()
+		return float64(total.Load()) / time.Since(begun).Seconds()
+	}
+	var alone, three []float64
+	for b.Loop() {
+		alone = append(alone, round(1))
+		three = append(three, round(3))
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(median(three), "landed/s")
+	b.ReportMetric(median(three)/median(alone), "of-one-writer")
+}

@@ -1,0 +1,234 @@
+package storebench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	attend "github.com/attend-go/attend/core"
+)
+
+// A Subject is the store that is measured.
+type Subject struct {
+	// New returns an empty store that is as durable as it says. It is called for
+	// each benchmark. Clean up with b.Cleanup.
+	New func(testing.TB) attend.ScopeStore
+	// Reopen returns a second handle on s's data, as another process would hold
+	// it. Nil: there can be none, and what needs it is left out.
+	Reopen func(tb testing.TB, s attend.ScopeStore) attend.ScopeStore
+	// Peer returns a function that does what people do who only keep the events:
+	// it appends these bodies to one table or stream, as durably, from as many
+	// goroutines as call it. Nil: there is none to compare with.
+	Peer func(testing.TB) func(bodies [][]byte) error
+	// Bytes is how much of the disk s takes. Nil: it is not measured.
+	Bytes func(tb testing.TB, s attend.ScopeStore) int64
+}
+
+// Run runs every benchmark of a subject, each as one of b's own.
+func Run(b *testing.B, s Subject) {
+	b.Run("commit", s.commit)
+	b.Run("push", s.push)
+	b.Run("contend", s.contend)
+	b.Run("load", s.load)
+	b.Run("due", s.due)
+	b.Run("read", s.read)
+	b.Run("size", s.size)
+}
+
+// commit is scope-writes per second for groups of four sizes, beside the bound.
+func (s Subject) commit(b *testing.B) {
+	for _, n := range []int{1, 16, 256, 1024} {
+		b.Run(fmt.Sprintf("group=%d", n), func(b *testing.B) {
+			store, floor := s.New(b), newBound(b)
+			w := newWriter(0, scopes, 1)
+			fill(b, store, w)
+			groups := max(20, 4096/n)
+			var took, limit []time.Duration // of a group each
+			for b.Loop() {
+				for range groups {
+					writes, which := w.group(n)
+					begun := time.Now()
+					out, err := store.Commit(b.Context(), writes)
+					took = append(took, time.Since(begun))
+					if err == nil {
+						err = w.landed(writes, which, out)
+					}
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+				for range groups {
+					writes, _ := w.group(n)
+					begun := time.Now()
+					err := floor.commit(writes)
+					limit = append(limit, time.Since(begun))
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			mine, theirs := rate(took, groups, n), rate(limit, groups, n)
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(mine, "writes/s")
+			b.ReportMetric(mine/theirs, "of-bound")
+			b.ReportMetric(theirs, "bound-writes/s")
+			b.ReportMetric(ms(quantile(took, 0.5)), "p50-ms")
+			b.ReportMetric(ms(quantile(took, 0.99)), "p99-ms")
+		})
+	}
+}
+
+// fill writes every scope of w once, and its tails to where they are in the
+// middle of things.
+func fill(b *testing.B, store attend.ScopeStore, w *writer) {
+	b.Helper()
+	for range 4 * len(w.order) / 500 {
+		writes, which := w.group(500)
+		out, err := store.Commit(b.Context(), writes)
+		if err == nil {
+			err = w.landed(writes, which, out)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// rate is writes per second: the median over rounds, so that one that met a
+// checkpoint does not decide.
+func rate(took []time.Duration, groups, n int) float64 {
+	var rates []float64
+	for round := range slices.Chunk(took, groups) {
+		var sum time.Duration
+		for _, d := range round {
+			sum += d
+		}
+		rates = append(rates, float64(len(round)*n)/sum.Seconds())
+	}
+	slices.Sort(rates)
+	return rates[len(rates)/2]
+}
+
+func quantile(took []time.Duration, q float64) time.Duration {
+	sorted := slices.Sorted(slices.Values(took))
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// load is one scope's Load, of scopes that were written long ago.
+func (s Subject) load(b *testing.B) {
+	store := s.New(b)
+	w := newWriter(0, scopes, 2)
+	fill(b, store, w)
+	i := 0
+	for b.Loop() {
+		i = (i + 7919) % scopes
+		rec, err := store.Load(b.Context(), w.names[i])
+		if err != nil || rec.Version != w.versions[i] {
+			b.Fatalf("Load = version %d, %v, want %d", rec.Version, err, w.versions[i])
+		}
+	}
+}
+
+// due is a page of 100 due scopes, among 1,000,000 that are not.
+func (s Subject) due(b *testing.B) {
+	const stored, due = 1_000_000, 100
+	store := s.New(b)
+	for from := 0; from < stored; from += 1000 {
+		writes := make([]attend.Write, 1000)
+		for k := range writes {
+			at := epoch.Add(time.Hour)
+			if from == 0 && k < due {
+				at = epoch
+			}
+			writes[k] = attend.Write{Scope: scopeName(from + k), Inputs: [][]byte{[]byte("one event")}, Due: at}
+		}
+		if _, err := store.Commit(b.Context(), writes); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		n := 0
+		for _, err := range store.Due(b.Context(), epoch) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			n++
+		}
+		if n != due {
+			b.Fatalf("%d due scopes, want %d", n, due)
+		}
+	}
+}
+
+// read is a reader's way through a log of 100,000 decisions that lie among
+// 100,000 verdict rows.
+func (s Subject) read(b *testing.B) {
+	const rows, a = 100_000, 500
+	store := s.New(b)
+	body := make([]byte, rowSize)
+	for from := 0; from < rows; from += a {
+		w := attend.Write{Scope: scopeName(from), Inputs: [][]byte{nil}}
+		for k := range a {
+			id := attend.DecisionID(fmt.Sprintf("%040d", from+k))
+			w.Rows = append(w.Rows,
+				attend.Row{Scope: w.Scope, ID: id, Type: attend.RowDecision, At: epoch, Body: body},
+				attend.Row{Scope: w.Scope, ID: id, Type: attend.RowVerdict, At: epoch, Body: body[:80]})
+		}
+		if _, err := store.Commit(b.Context(), []attend.Write{w}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		n := 0
+		for _, err := range store.Log().Read(b.Context(), attend.Query{}) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			n++
+		}
+		if n != rows {
+			b.Fatalf("%d rows, want %d", n, rows)
+		}
+	}
+	b.ReportMetric(rows*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+}
+
+// size is what a million scope-writes take on the disk, a scope and a decision,
+// and what of that is left once the log was trimmed to its last tenth.
+func (s Subject) size(b *testing.B) {
+	if s.Bytes == nil {
+		b.Skip("the subject does not say how much of the disk it takes")
+	}
+	for b.Loop() {
+		store := s.New(b)
+		empty := s.Bytes(b, store)
+		w := newWriter(0, scopes, 3)
+		for w.made < 1_000_000 {
+			writes, which := w.group(1000)
+			out, err := store.Commit(b.Context(), writes)
+			if err == nil {
+				err = w.landed(writes, which, out)
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+		full := s.Bytes(b, store) - empty
+		rows := w.made / 20
+		if err := store.Log().Trim(context.Background(), attend.Retain{Count: rows / 10}, epoch); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(full)/scopes, "B/scope")
+		b.ReportMetric(float64(full)/float64(rows), "B/decision")
+		b.ReportMetric(float64(s.Bytes(b, store)-empty)/float64(full), "of-it-after-trim")
+	}
+}
+
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	return v[len(v)/2]
+}
