@@ -16,7 +16,10 @@
 //  4. Where a second process can hold the same data, set Reopen too. What the
 //     store can't do at all goes into Waive with a reason, in view of its users.
 //
-// An event log is checked by [EventLog] in the same way.
+// An event log is checked by [EventLog] in the same way. [Kill] and [KillServer]
+// are the crash suite with real crashes, for stores that are durable; package
+// servers starts private PostgreSQL and Redis servers for them, and package
+// storebench measures a store beside what no durable one can beat.
 //
 // No case depends on a clock: times are data, and a real one is read only to
 // give up on a call that hangs. Each case gets a fresh, empty store. Most take
