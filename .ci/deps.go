@@ -103,6 +103,7 @@ var libraries = []library{
 	{module: "cmd/attend", path: "github.com/spf13/cobra", why: "commands, help and completion"},
 	{module: "cmd/attend", path: "github.com/rogpeppe/go-internal", tests: true, why: "testscript, one script a behaviour"},
 	{module: "cmd/attend", path: "github.com/google/go-cmp", tests: true, why: "differences in tests"},
+	{module: "stores/sqlite", path: "github.com/mattn/go-sqlite3", why: "the driver; it brings SQLite along"},
 	{module: "stores/bolt", path: "go.etcd.io/bbolt", why: "the driver"},
 	{module: "examples", path: "github.com/google/go-cmp", tests: true, why: "differences in tests"},
 	{module: "examples/customstore", path: "github.com/google/go-cmp", tests: true, why: "differences in tests"},

@@ -1,0 +1,10 @@
+//go:build linux
+
+package sqlite_test
+
+import (
+	"os"
+	"syscall"
+)
+
+func datasync(f *os.File) error { return syscall.Fdatasync(int(f.Fd())) }

@@ -1,0 +1,64 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	sqlite3 "github.com/mattn/go-sqlite3"
+
+	attend "github.com/attend-go/attend/core"
+)
+
+// ErrLocked says that others kept the file locked for longer than
+// [Config.Patience]: somebody holds a transaction open, in this process or
+// another. Nothing was written. It may be tried again.
+var ErrLocked = errors.New("somebody keeps it locked")
+
+// errNoConn says that the caller's pool is empty.
+var errNoConn = errors.New("no connection of the *sql.DB is free")
+
+// busy reports whether err goes away by waiting. Each of them is an error of a
+// lock that could not be had, and nothing was done.
+func busy(err error) bool {
+	return isAny(err, sqlite3.ErrBusy, sqlite3.ErrLocked, sqlite3.ErrProtocol)
+}
+
+// isAny reports whether err is SQLite's, with one of the codes.
+func isAny(err error, codes ...sqlite3.ErrNo) bool {
+	e, ok := errors.AsType[sqlite3.Error](err)
+	return ok && slices.Contains(codes, e.Code)
+}
+
+// broken reports whether err is SQLite's. A connection that had one is not used
+// again: some leave it in a state of its own.
+func broken(err error) bool {
+	_, ok := errors.AsType[sqlite3.Error](err)
+	return ok
+}
+
+// explain names the file, and says what SQLite's codes mean for it. SQLite's
+// own error stays within reach.
+func (d *database) explain(err error) error {
+	if err == nil || errors.Is(err, attend.ErrClosed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	what := ""
+	switch {
+	case errors.Is(err, ErrLocked):
+	case isAny(err, sqlite3.ErrFull):
+		what = "no room is left: "
+	case isAny(err, sqlite3.ErrReadonly):
+		what = "it can't be written to: "
+	case isAny(err, sqlite3.ErrCantOpen, sqlite3.ErrPerm):
+		what = "it can't be opened, or a file beside it: "
+	case isAny(err, sqlite3.ErrIoErr):
+		what = "reading or writing failed: "
+	case isAny(err, sqlite3.ErrNotADB):
+		what = "it is no SQLite database: "
+	case isAny(err, sqlite3.ErrCorrupt):
+		return fmt.Errorf("%s: %w: %w", d.file, attend.ErrCorrupt, err)
+	}
+	return fmt.Errorf("%s: %s%w", d.file, what, err)
+}

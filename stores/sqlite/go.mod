@@ -1,0 +1,12 @@
+module github.com/attend-go/attend/stores/sqlite
+
+go 1.26
+
+require (
+	github.com/attend-go/attend/conformance v0.1.0
+	github.com/attend-go/attend/core v0.1.0
+	github.com/attend-go/attend/stores/journal v0.1.0
+	github.com/mattn/go-sqlite3 v1.14.53
+)
+
+require github.com/google/go-cmp v0.7.0 // indirect
