@@ -12,8 +12,12 @@ import (
 	"github.com/attend-go/attend/core/engine"
 )
 
+// batch is how many events a producer of many brings at a time.
+const batch = 256
+
 // push is events per second through an engine: from one producer of single
-// events, from 64, and from 8 that wait for 256 each; and what the peer takes.
+// events, from 64, and from 8 that bring 256 at a time, each of another scope;
+// and what the peer takes.
 func (s Subject) push(b *testing.B) {
 	store := s.New(b)
 	e, err := engine.New(engine.Config{
@@ -34,19 +38,33 @@ func (s Subject) push(b *testing.B) {
 		_, err := e.Push(context.Background(), scopeName(int(n*7919)%scopes), event(n))
 		return err
 	}
+	pushAll := func() error {
+		list := make([]engine.ScopePush, batch)
+		for i := range list {
+			n := id.Add(1)
+			list[i] = engine.ScopePush{Scope: scopeName(int(n*7919) % scopes), Events: []attend.Event{event(n)}}
+		}
+		e.PushAll(context.Background(), list)
+		for i := range list {
+			if list[i].Err != nil {
+				return list[i].Err
+			}
+		}
+		return nil
+	}
 	var one, many, batches, appended []float64
 	for b.Loop() {
-		one = append(one, measure(b, 1, 1, push))
-		many = append(many, measure(b, 64, 1, push))
-		batches = append(batches, measure(b, 8, 256, push))
+		one = append(one, measure(b, 1, push))
+		many = append(many, measure(b, 64, push))
+		batches = append(batches, measure(b, 8, pushAll)*batch)
 		if peer != nil {
-			appended = append(appended, measure(b, 8, 1, func() error {
-				bodies := make([][]byte, 256)
+			appended = append(appended, measure(b, 8, func() error {
+				bodies := make([][]byte, batch)
 				for i := range bodies {
 					bodies[i] = event(id.Add(1)).Data
 				}
 				return peer(bodies)
-			})*256)
+			})*batch)
 		}
 	}
 	b.ReportMetric(0, "ns/op")
@@ -69,9 +87,8 @@ func event(n int64) attend.Event {
 	}
 }
 
-// measure is how many calls of f a second a number of producers make, each of
-// which waits for so many at a time.
-func measure(b *testing.B, producers, batch int, f func() error) float64 {
+// measure is how many calls of f a second a number of producers make.
+func measure(b *testing.B, producers int, f func() error) float64 {
 	b.Helper()
 	const lasts = 400 * time.Millisecond
 	var done atomic.Int64
@@ -80,21 +97,10 @@ func measure(b *testing.B, producers, batch int, f func() error) float64 {
 	for range producers {
 		wg.Go(func() {
 			for time.Since(begun) < lasts && !b.Failed() {
-				var calls sync.WaitGroup
-				for range batch {
-					one := func() {
-						if err := f(); err != nil {
-							b.Error(err)
-						}
-						done.Add(1)
-					}
-					if batch == 1 {
-						one()
-					} else {
-						calls.Go(one)
-					}
+				if err := f(); err != nil {
+					b.Error(err)
 				}
-				calls.Wait()
+				done.Add(1)
 			}
 		})
 	}

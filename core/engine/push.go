@@ -36,28 +36,43 @@ type Receipt struct {
 // A Push whose commit is under way returns when the store has answered, even if
 // ctx ends before.
 func (e *Engine) Push(ctx context.Context, scope attend.Scope, events ...attend.Event) (Receipt, error) {
-	if err := scope.Check(); err != nil {
-		return Receipt{}, err
-	}
-	if len(events) == 0 {
-		return Receipt{}, nil
-	}
-	if len(events) > MaxPushEvents {
-		return Receipt{}, &attend.TooLargeError{Field: "events of a push", Limit: MaxPushEvents}
-	}
-	p := pushes.Get().(*push)
-	if err := p.take(e, events); err != nil {
+	p, err := e.newPush(scope, events)
+	if p == nil {
 		return Receipt{}, err
 	}
 	if err := e.do(ctx, scope, &p.op); err != nil {
 		return Receipt{}, err
 	}
-	refused, repeats := p.eff.Refused, len(p.eff.Repeats)
+	return p.receipt(scope)
+}
+
+// newPush returns the operation of a push, nil where there is nothing to do or
+// something is wrong with it.
+func (e *Engine) newPush(scope attend.Scope, events []attend.Event) (*push, error) {
+	if err := scope.Check(); err != nil {
+		return nil, err
+	}
+	if len(events) == 0 {
+		return nil, nil
+	}
+	if len(events) > MaxPushEvents {
+		return nil, &attend.TooLargeError{Field: "events of a push", Limit: MaxPushEvents}
+	}
+	p := pushes.Get().(*push)
+	if err := p.take(e, events); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// receipt is what became of a push that has its answer. It ends p.
+func (p *push) receipt(scope attend.Scope) (Receipt, error) {
+	n, repeats, refused := p.events, len(p.eff.Repeats), p.eff.Refused
 	p.free()
 	if refused {
 		return Receipt{}, fmt.Errorf("engine: push to %q: %w", scope, attend.ErrOutboxFull)
 	}
-	return Receipt{New: len(events) - repeats, Duplicates: repeats}, nil
+	return Receipt{New: n - repeats, Duplicates: repeats}, nil
 }
 
 // A push is the operation of Push, in one piece of memory that is used again.
