@@ -1,0 +1,110 @@
+package redis_test
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/attend-go/attend/conformance/servers"
+	"github.com/attend-go/attend/conformance/storebench"
+	attend "github.com/attend-go/attend/core"
+	"github.com/attend-go/attend/stores/redis"
+	"github.com/redis/rueidis"
+)
+
+func BenchmarkAlways(b *testing.B)   { bench(b, "always") }
+func BenchmarkEverysec(b *testing.B) { bench(b, "everysec") }
+
+// bench measures a server whose append-only file is synced so. The peer is what
+// people do who only keep the events: XADD to one stream, a pipeline a batch.
+func bench(b *testing.B, fsync string) {
+	var one benched
+	storebench.Run(b, storebench.Subject{
+		New: func(tb testing.TB) attend.ScopeStore {
+			return open(tb, one.start(tb, b, fsync).URL(), one.options())
+		},
+		Reopen: func(tb testing.TB, s attend.ScopeStore) attend.ScopeStore {
+			return open(tb, one.server.URL(), one.o)
+		},
+		Peer: func(tb testing.TB) func([][]byte) error {
+			c := connect(tb, one.server.URL())
+			return func(bodies [][]byte) error {
+				cmds := make([]rueidis.Completed, len(bodies))
+				for i, body := range bodies {
+					cmds[i] = c.B().Xadd().Key("peer").Maxlen().Almost().Threshold("200000").Id("*").FieldValue().FieldValue("b", string(body)).Build()
+				}
+				for _, r := range c.DoMulti(context.Background(), cmds...) {
+					if err := r.Error(); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+		},
+		Bytes: func(tb testing.TB, s attend.ScopeStore) int64 { return one.bytes(tb) },
+	})
+}
+
+// benched is the one server of a benchmark, emptied for each of its parts.
+type benched struct {
+	once   sync.Once
+	server *servers.Server
+	dir    string
+	o      *redis.Config
+}
+
+func (s *benched) start(tb, whole testing.TB, fsync string) *servers.Server {
+	s.once.Do(func() {
+		servers.Redis(tb) // which skips, or fails, where there is none
+		var err error
+		if s.dir, err = os.MkdirTemp("", "attend"); err != nil {
+			tb.Fatal(err)
+		}
+		whole.Cleanup(func() { os.RemoveAll(s.dir) })
+		if err := os.Chmod(s.dir, 0o755); err != nil { // the server may run as another user
+			tb.Fatal(err)
+		}
+		s.server, err = servers.StartRedis(context.Background(), servers.Config{
+			Dir: filepath.Join(s.dir, "redis"), Settings: map[string]string{"appendfsync": fsync, "auto-aof-rewrite-percentage": "0"},
+		})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		whole.Cleanup(func() { s.server.Stop() })
+	})
+	connect(tb, s.server.URL()).do("FLUSHALL")
+	return s.server
+}
+
+func (s *benched) options() *redis.Config {
+	s.o = quiet()
+	return s.o
+}
+
+// bytes is how large the append-only files are once they are rewritten.
+func (s *benched) bytes(tb testing.TB) (n int64) {
+	c := connect(tb, s.server.URL())
+	c.do("BGREWRITEAOF")
+	eventually(tb, "the rewrite ends", func() bool {
+		text, err := c.do("INFO", "persistence").ToString()
+		return err == nil && strings.Contains(text, "aof_rewrite_in_progress:0") && strings.Contains(text, "aof_rewrite_scheduled:0")
+	})
+	err := filepath.WalkDir(s.dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || !strings.Contains(e.Name(), ".aof") || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil {
+			n += info.Size()
+		}
+		return nil // a file that is gone by now has no size
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return n
+}

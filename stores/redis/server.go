@@ -1,0 +1,123 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+)
+
+// A server is what a server says of itself.
+type server struct {
+	version  string
+	life     string // as common.lua spells it
+	role     string
+	replicas int
+	policy   string // of eviction
+	limited  bool   // it has a maxmemory
+	loaded   bool   // its data is from its own append-only files, or new
+	sync     string // always, everysec, no; off: no append-only file; unknown
+}
+
+// inspect asks the server that keeps the key.
+func inspect(ctx context.Context, c rueidis.Client, key string) (s server, err error) {
+	for range 3 {
+		// A connection that lay idle may have died with the server before.
+		s, err = inspectOnce(ctx, c, key)
+		if _, answered := rueidis.IsRedisErr(err); err == nil || answered || ctx.Err() != nil {
+			break
+		}
+	}
+	return s, err
+}
+
+func inspectOnce(ctx context.Context, c rueidis.Client, key string) (server, error) {
+	var s server
+	err := c.Dedicated(func(d rueidis.DedicatedClient) error {
+		// On a cluster the first command's key picks the server.
+		if err := d.Do(ctx, d.B().Hget().Key(key).Field("schema").Build()).Error(); err != nil && !rueidis.IsRedisNil(err) {
+			return err
+		}
+		text, err := d.Do(ctx, d.B().Info().Build()).ToString()
+		if err != nil {
+			return fmt.Errorf("INFO: %w", err)
+		}
+		s = parseInfo(text)
+		if s.sync == "" {
+			m, err := d.Do(ctx, d.B().ConfigGet().Parameter("appendfsync").Build()).AsStrMap()
+			if _, refused := rueidis.IsRedisErr(err); err != nil && !refused {
+				return err
+			}
+			if s.sync = m["appendfsync"]; s.sync == "" {
+				s.sync = "unknown"
+			}
+		}
+		return nil
+	})
+	return s, err
+}
+
+func parseInfo(text string) server {
+	m := make(map[string]string)
+	for line := range strings.Lines(text) {
+		k, v, _ := strings.Cut(strings.TrimSpace(line), ":")
+		m[k] = v
+	}
+	s := server{version: m["redis_version"], role: m["role"], policy: m["maxmemory_policy"]}
+	s.replicas, _ = strconv.Atoi(m["connected_slaves"])
+	s.limited = m["maxmemory"] != "0"
+	s.life = m["run_id"] + ":" + m["master_replid2"]
+	// Who never was a replica has no second replication id.
+	s.loaded = m["aof_enabled"] == "1" && strings.Trim(m["master_replid2"], "0") == ""
+	if m["aof_enabled"] != "1" {
+		s.sync = "off"
+	}
+	return s
+}
+
+// check returns why a store can't live here.
+func (s server) check() error {
+	if !since(s.version, 6, 2) {
+		return fmt.Errorf("the server has version %q, want 6.2 or later", s.version)
+	}
+	if strings.HasPrefix(s.life, ":") {
+		return errors.New("the server's INFO has no run_id, so that a restart would go unnoticed")
+	}
+	if s.role != "master" {
+		return fmt.Errorf("the server's role is %q: want the master", s.role)
+	}
+	if s.limited && strings.HasPrefix(s.policy, "allkeys") {
+		return fmt.Errorf("the server's maxmemory-policy is %s, which deletes keys when memory is full: want noeviction", s.policy)
+	}
+	return nil
+}
+
+// since reports whether a version is at least major.minor.
+func since(version string, major, minor int) bool {
+	var a, b int
+	if _, err := fmt.Sscanf(version, "%d.%d", &a, &b); err != nil {
+		return false
+	}
+	return a > major || a == major && b >= minor
+}
+
+// loses says what a crash of the server takes along, and whether that is
+// nothing.
+func (s server) loses() (what string, nothing bool) {
+	switch {
+	case s.sync == "always" && s.replicas == 0:
+		return "nothing", true
+	case s.sync == "always":
+		return "nothing in a restart; in a failover what the replica had yet to get", true
+	case s.sync == "everysec":
+		return "about the last second (appendfsync everysec)", false
+	case s.sync == "no":
+		return "what the operating system had yet to write (appendfsync no)", false
+	case s.sync == "off":
+		return "all since the last RDB file (appendonly no)", false
+	}
+	return "unknown: CONFIG GET appendfsync is refused", false
+}
