@@ -241,7 +241,7 @@ func (e *Engine) step(c *cell, p *pending, o *op) bool {
 	if last := p.state.Last(); o.timer && !c.own && last != 0 && last != e.id {
 		return p.changed // it is left to whose input was the last, and to sweeps (E36)
 	}
-	if in := e.stamp(p, o, at); in != nil {
+	if in := e.stamp(c.scope, p, o, at); in != nil {
 		from := len(p.traces)
 		eff := p.step(c.scope, e.policy, in)
 		if !hasLanded(in, eff) {
@@ -277,7 +277,7 @@ func (c *cell) now(clock time.Time) time.Time {
 }
 
 // stamp completes an operation's input.
-func (e *Engine) stamp(p *pending, o *op, at time.Time) machine.Input {
+func (e *Engine) stamp(scope attend.Scope, p *pending, o *op, at time.Time) machine.Input {
 	number := func() uint64 {
 		if o.number == 0 {
 			o.number = e.number.Add(1)
@@ -300,7 +300,7 @@ func (e *Engine) stamp(p *pending, o *op, at time.Time) machine.Input {
 			return machine.Forget{At: at}
 		}
 	case nil:
-		if o.lost != nil {
+		if o.lost != nil && e.lost.has(scope, o.lost) {
 			if attempt, ok := p.state.Holds(*o.lost); ok {
 				return machine.GiveBack{At: at, Lane: o.lost.Lane, Num: o.lost.Num, Attempt: attempt}
 			}

@@ -168,6 +168,9 @@ func (e *Engine) land(f flight, o attend.Outcome, now time.Time) {
 	for _, t := range f.p.traces {
 		e.trace(t)
 	}
+	for _, j := range f.p.jobs {
+		e.lost.remove(c.scope, &j.claim)
+	}
 	c.mu.Lock()
 	f.p.landed(&c.res, &f.write, o)
 	c.loaded, c.own, c.touched, c.busy = true, f.p.changed, now, false

@@ -372,6 +372,41 @@ func TestE41DropsAreOneRowAWrite(t *testing.T) {
 	})
 }
 
+// E41: rows of one write stand in the order in which it happened.
+func TestE41RowsOfAWriteAreInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config()
+		store := &spy{ScopeStore: cfg.Store, commitTakes: 50 * time.Millisecond}
+		cfg.Store, cfg.Settle.MaxEvents, cfg.Judge = store, 3, attend.RuleJudge
+		e := newEngine(t, cfg)
+		push(t, e, "repo", "first", "consequence.x")
+		var wg sync.WaitGroup
+		do := func(name, kind string, n int) {
+			for i := range n {
+				wg.Go(func() { push(t, e, "repo", fmt.Sprint(name, i), kind) })
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		wg.Go(func() { push(t, e, "other", "x", "consequence.x") }) // leads
+		time.Sleep(5 * time.Millisecond)
+		do("earlier", "consequence.x", 6)
+		do("spoken", "flush.x", 1)
+		do("later", "consequence.x", 6)
+		wg.Wait()
+		var last time.Time
+		got := rows(t, e, attend.RowVerdict, attend.RowDecision)
+		for _, r := range got {
+			if r.At.Before(last) {
+				t.Errorf("a row of %d stands behind one of %d", r.At.UnixMilli(), last.UnixMilli())
+			}
+			last = r.At
+		}
+		if len(got) != 2 {
+			t.Errorf("%d rows, want the decision and what was dropped", len(got))
+		}
+	})
+}
+
 // E26: a full lane refuses pushes, with nothing taken, and neither Flush nor
 // End; what was taken earlier finds room; it drains, and pushes go on.
 func TestE26AFullLane(t *testing.T) {

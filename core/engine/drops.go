@@ -13,8 +13,9 @@ type drop struct {
 	marks []attend.Mark
 }
 
-// mergeDrops makes one row of those that tell of drops with one cause (E41): of
-// a flood, each input that is gathered into the write drops something.
+// mergeDrops makes one row of those that tell of drops with one cause (E41), in
+// the place of the last: of a flood, each input that is gathered into the write
+// drops something.
 func (d *draft) mergeDrops(scope attend.Scope) {
 	if len(d.drops) < 2 {
 		return
@@ -24,8 +25,8 @@ func (d *draft) mergeDrops(scope attend.Scope) {
 	for _, x := range d.drops {
 		same := func(o drop) bool { return o.marks[0].Why == x.marks[0].Why }
 		if i := slices.IndexFunc(merged, same); i >= 0 {
-			merged[i].marks = append(merged[i].marks, x.marks...)
-			gone[x.row] = true
+			gone[merged[i].row] = true
+			merged[i] = drop{x.row, append(merged[i].marks, x.marks...)}
 		} else {
 			merged = append(merged, x)
 		}

@@ -32,6 +32,7 @@ type Engine struct {
 	calls   pool // judge calls
 	sends   pool // deliveries and dead letters
 	account breaker
+	lost    lostClaims
 
 	gate    sync.RWMutex // between starting work and the end of Run
 	running atomic.Bool  // Run is active: claims may be made

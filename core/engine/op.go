@@ -79,6 +79,7 @@ func (a *answer) wait(ctx context.Context) error {
 		if a.state.CompareAndSwap(awaited, abandoned) {
 			return ctx.Err()
 		}
+		<-a.done // it is being given: whoever gives it still has a in hand
 		return nil
 	}
 }

@@ -115,34 +115,13 @@ func (e *Engine) giveUp(scope attend.Scope, p *pending, over, failed bool, err e
 	jobs := p.jobs[:0:0]
 	for _, j := range p.jobs {
 		if over || failed && j.sweep || time.Now().After(j.ends) {
-			if !errors.Is(err, attend.ErrConflict) {
-				e.giveBackLater(scope, j)
-			}
+			e.giveBackLater(scope, j)
 			e.end(j)
 			continue
 		}
 		jobs = append(jobs, j)
 	}
 	p.jobs = jobs
-}
-
-// giveBackLater gives back a lease that may have landed, though the store's
-// answer was lost and its state can't be had: it would idle until it ends, and
-// cost an attempt. That is tried until then, once a second or more often, and
-// holds no permit.
-func (e *Engine) giveBackLater(scope attend.Scope, j *job) {
-	if !e.begin() {
-		return
-	}
-	go func() {
-		defer e.work.Done()
-		for time.Now().Before(j.ends) && !e.graceOver() {
-			time.Sleep(min(e.cfg.SweepInterval, time.Second))
-			if e.do(context.Background(), scope, &op{lost: &j.claim, until: j.ends}) == nil {
-				return
-			}
-		}
-	}()
 }
 
 func gaveUp(losses int, cause error) error {

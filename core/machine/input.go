@@ -8,7 +8,8 @@ import (
 
 // An Input is one of the types below. Each carries the time it happened, At;
 // one that is older than the scope's last input counts as happening with it.
-// An input holds on to its slices, and nobody may change them.
+// A state holds on to the policy and the maps of an input, and nobody may change
+// them; of events it keeps copies.
 //
 // Writer and Number make idempotent what nothing else does (E29): an engine's
 // random id, and a number that grows with each of its inputs. Writer 0 is
