@@ -105,6 +105,7 @@ var libraries = []library{
 	{module: "cmd/attend", path: "github.com/google/go-cmp", tests: true, why: "differences in tests"},
 	{module: "stores/sqlite", path: "github.com/mattn/go-sqlite3", why: "the driver; it brings SQLite along"},
 	{module: "stores/bolt", path: "go.etcd.io/bbolt", why: "the driver"},
+	{module: "stores/postgres", path: "github.com/jackc/pgx/v5", why: "the driver"},
 	{module: "stores/redis", path: "github.com/redis/rueidis", why: "the driver"},
 	{module: "examples", path: "github.com/google/go-cmp", tests: true, why: "differences in tests"},
 	{module: "examples/customstore", path: "github.com/google/go-cmp", tests: true, why: "differences in tests"},

@@ -9,7 +9,6 @@ import (
 
 	attend "github.com/attend-go/attend/core"
 	"github.com/attend-go/attend/core/engine"
-	"github.com/attend-go/attend/core/memory"
 )
 
 // A player drives a recording through attend, on the recording's own clock.
@@ -24,13 +23,11 @@ type player struct {
 	buried time.Time // when the last window became a dead letter
 }
 
-// newPlayer returns a player with these settings. Judge and kinds must be set;
+// newPlayer returns a player with these settings. Store, judge and kinds must be set;
 // the rest of what an engine needs is the player's own: decisions and dead
 // letters are taken and printed at once.
 func newPlayer(cfg engine.Config, out printer, log *slog.Logger) (*player, error) {
 	p := &player{out: out, log: log, table: newTable(), scopes: make(map[attend.Scope]struct{})}
-	// Nobody reads the log afterwards.
-	cfg.Store = memory.NewWith(memory.Options{Retain: attend.Retain{Count: 1, Verdicts: 1}})
 	cfg.OmitVerdicts = true
 	cfg.Logger = log
 	cfg.Observer = p.observe

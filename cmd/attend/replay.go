@@ -16,6 +16,7 @@ import (
 // A replayCommand is what the flags of attend replay say.
 type replayCommand struct {
 	judge, kinds, defaultKind string
+	store                     string
 	maxActsPerHour            float64 // infinite: nobody asked
 	json, strict              bool
 	config                    engine.Config
@@ -53,13 +54,14 @@ The same file and flags give the same bytes each time.`,
 	f.text(&r.kinds, "kinds", "", "`JSON` of event name to kind, or a file of it; a name may end in *")
 	f.text(&r.defaultKind, "default-kind", "consequence", "`kind` of every other name")
 	f.text(&r.judge, "judge", "rule", "`judge`: rule, or script:FILE for answers recorded earlier")
+	f.text(&r.store, "store", "memory", "`store` that it runs through, an empty one:\n"+storeForms)
 	f.number(&r.maxActsPerHour, "max-acts-per-hour", "", "a number from 0 on",
 		"mark the lowest act threshold that keeps to this",
 		func(n float64) bool { return n >= 0 })
 	f.boolean(&r.json, "json", "print a line of JSON for each step, and one for the table")
 	f.boolean(&r.strict, "strict", "exit with 1 if a line was rejected")
 	settings(f, &r.config)
-	completeJudge(cmd)
+	completeChoices(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := f.readEnvironment(); err != nil {
 			return err
@@ -76,16 +78,19 @@ func oneFile(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-func completeJudge(cmd *cobra.Command) {
+func completeChoices(cmd *cobra.Command) {
 	fixed := func(names ...cobra.Completion) cobra.CompletionFunc {
 		return cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)
 	}
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("judge", fixed("rule", "script:")))
+	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("store", cobra.FixedCompletions(
+		[]cobra.Completion{"memory", "sqlite:", "bolt:", "postgres://", "redis://"},
+		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)))
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("default-kind", fixed(
 		"closing", "flush", "continuous", "passive", "consequence", "context")))
 }
 
-func (r *replayCommand) run(cmd *cobra.Command, file string) error {
+func (r *replayCommand) run(cmd *cobra.Command, file string) (err error) {
 	log := newLogger(cmd.ErrOrStderr())
 	kinds, err := loadKinds(r.kinds, r.defaultKind)
 	if err != nil {
@@ -95,12 +100,10 @@ func (r *replayCommand) run(cmd *cobra.Command, file string) error {
 	if err != nil {
 		return err
 	}
-	r.config.Kind, r.config.Judge = kinds.kind, judge
-	out := bufio.NewWriter(cmd.OutOrStdout())
-	p, err := newPlayer(r.config, r.printer(out, cmd.OutOrStdout()), log)
-	if err != nil {
+	if err := checkStore(r.store); err != nil {
 		return err
 	}
+	r.config.Kind, r.config.Judge = kinds.kind, judge
 	in := cmd.InOrStdin()
 	if file != "-" {
 		f, err := os.Open(file)
@@ -109,6 +112,19 @@ func (r *replayCommand) run(cmd *cobra.Command, file string) error {
 		}
 		defer f.Close()
 		in = f
+	}
+	if r.config.Store, err = openStore(cmd.Context(), r.store, log); err != nil {
+		return &failure{err}
+	}
+	defer func() {
+		if closed := closeStore(r.config.Store); err == nil && closed != nil {
+			err = &failure{closed}
+		}
+	}()
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	p, err := newPlayer(r.config, r.printer(out, cmd.OutOrStdout()), log)
+	if err != nil {
+		return err
 	}
 	if !kinds.wakes() {
 		log.Warn("no event is an act, so nothing settles a window but a line that flushes or ends it; see --kinds")

@@ -1,0 +1,144 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	attend "github.com/attend-go/attend/core"
+)
+
+// trimStep is how many rows one statement deletes.
+const trimStep = 1000
+
+// Trim implements [attend.DecisionLog]. It deletes 1,000 rows at a time.
+func (l *decisionLog) Trim(ctx context.Context, keep attend.Retain, now time.Time) error {
+	for c, count := range [2]int{keep.Count, keep.Verdicts} {
+		cutoff, stale := now.Add(-keep.Age).UnixMilli(), keep.Age > 0
+		if _, err := l.trim(ctx, c, count, cutoff, stale, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// retain applies the store's own retention, unless another process does so just
+// now. Ages count from the newest row, so no clock is read.
+func (s *Store) retain(ctx context.Context) {
+	keep := s.cfg.Retain
+	for c, count := range [2]int{keep.Count, keep.Verdicts} {
+		newest, found, err := s.log.newestAt(ctx, c)
+		if err == nil && found {
+			cutoff, stale := newest-keep.Age.Milliseconds(), keep.Age > 0
+			_, err = s.log.trim(ctx, c, count, cutoff, stale, " SKIP LOCKED")
+		}
+		if err != nil && ctx.Err() == nil {
+			s.cfg.Logger.Warn("attend: the decision log could not be trimmed", "err", err)
+		}
+	}
+}
+
+// trim deletes the rows of a class that are more than count, or, if stale says
+// so, no newer than one of a time before cutoff.
+func (l *decisionLog) trim(ctx context.Context, class, count int, cutoff int64, stale bool, lock string) (deleted int, err error) {
+	upTo := int64(0)
+	if count > 0 {
+		if upTo, err = l.surplus(ctx, class, count); err != nil {
+			return 0, err
+		}
+	}
+	if stale {
+		pos, err := l.stale(ctx, class, cutoff)
+		if err != nil {
+			return 0, err
+		}
+		upTo = max(upTo, pos)
+	}
+	for upTo > 0 {
+		n, turn, err := l.trimRows(ctx, class, upTo, lock)
+		if err != nil || !turn {
+			return deleted, err
+		}
+		deleted += n
+		if n == trimStep {
+			continue
+		}
+		// What it saw may be from before it had the turn.
+		if left, err := l.left(ctx, class, upTo); err != nil || !left {
+			return deleted, err
+		}
+	}
+	return deleted, nil
+}
+
+// trimRows deletes the oldest rows of a class up to a position, and says up to
+// where, in one statement. Who has no turn, because somebody else trims and lock
+// says not to wait, deletes nothing.
+func (l *decisionLog) trimRows(ctx context.Context, class int, upTo int64, lock string) (n int, turn bool, err error) {
+	mark := [2]string{"trimmed", "trimmed_verdicts"}[class]
+	sql := l.db.cfg.named(`WITH turn AS MATERIALIZED (
+			SELECT FROM {turns} WHERE name = 'trim' FOR NO KEY UPDATE` + lock + `
+		),
+		old AS MATERIALIZED (
+			SELECT x.type, x.pos FROM (` + ofClass(class, "type, pos", "pos <= $1 AND (SELECT count(*) FROM turn) > 0", "pos LIMIT $2") + `) x
+		),
+		gone AS (
+			DELETE FROM {rows} r USING old WHERE r.type = old.type AND r.pos = old.pos RETURNING r.pos
+		),
+		mark AS (
+			UPDATE {logs} SET ` + mark + ` = greatest(` + mark + `, (SELECT max(pos) FROM gone))
+			WHERE name = 'decisions' AND (SELECT count(*) FROM gone) > 0
+		)
+		SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM turn) > 0`)
+	err = l.db.call(ctx, "trim", true, func(ctx context.Context) error {
+		return l.db.pool.QueryRow(ctx, sql, upTo, trimStep).Scan(&n, &turn)
+	})
+	return n, turn, err
+}
+
+// ofClass selects columns of a class's rows, in an order that each type's index
+// has.
+func ofClass(class int, columns, where, order string) string {
+	var parts []string
+	for _, t := range classes()[class] {
+		parts = append(parts, "SELECT "+columns+" FROM {rows} WHERE type = '"+string(t)+"' AND "+where+" ORDER BY "+order)
+	}
+	return merge(parts, "ORDER BY "+order)
+}
+
+// number asks for one number, 0 where there is none.
+func (l *decisionLog) number(ctx context.Context, sql string, args ...any) (n int64, found bool, err error) {
+	err = l.db.call(ctx, "trim", true, func(ctx context.Context) error {
+		err := l.db.pool.QueryRow(ctx, l.db.cfg.named(sql), args...).Scan(&n)
+		if found = err == nil; errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	return n, found, err
+}
+
+// surplus is the position up to which the class has more than count rows.
+func (l *decisionLog) surplus(ctx context.Context, class, count int) (int64, error) {
+	pos, _, err := l.number(ctx, "SELECT pos FROM ("+ofClass(class, "pos", "true", "pos DESC LIMIT $1::bigint + 1")+") x ORDER BY pos DESC OFFSET $1::bigint LIMIT 1", count)
+	return pos, err
+}
+
+// stale is the newest position of the class at which a row is of before cutoff.
+func (l *decisionLog) stale(ctx context.Context, class int, cutoff int64) (int64, error) {
+	pos, _, err := l.number(ctx, "SELECT pos FROM ("+ofClass(class, "pos", "at < $1", "pos DESC LIMIT 1")+") x", cutoff)
+	return pos, err
+}
+
+// left reports whether the class has rows up to a position.
+func (l *decisionLog) left(ctx context.Context, class int, upTo int64) (bool, error) {
+	_, found, err := l.number(ctx, "SELECT pos FROM ("+ofClass(class, "pos", "pos <= $1", "pos LIMIT 1")+") x", upTo)
+	return found, err
+}
+
+// newestAt is the time of the class's newest row.
+func (l *decisionLog) newestAt(ctx context.Context, class int) (at int64, found bool, err error) {
+	return l.number(ctx, "SELECT at FROM ("+ofClass(class, "at, pos", "true", "pos DESC LIMIT 1")+") x")
+}
