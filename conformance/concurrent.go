@@ -157,11 +157,14 @@ func concurrentWhole(ctx context.Context, e Env) error {
 	return t.wait()
 }
 
-// Sixteen writers commit, four readers follow. All readers find every row, once
-// and in one order.
+// Sixteen writers commit, four readers follow, and in a soak 64 and 16. All
+// readers find every row, once and in one order.
 func concurrentLogOrder(ctx context.Context, e Env) error {
 	s := e.Store()
-	const writers, readers = 16, 4
+	writers, readers, breath := 16, 4, time.Duration(0)
+	if e.Soak > 0 {
+		writers, readers, breath = 64, 16, 20*time.Millisecond // each reader keeps all that it finds
+	}
 	var done atomic.Bool
 	var committed atomic.Int64
 	w, r := newTeam(ctx), newTeam(ctx)
@@ -181,6 +184,7 @@ func concurrentLogOrder(ctx context.Context, e Env) error {
 					rows[1].Type = verdict
 				}
 				committed.Add(int64(1 + min(n%3, 1)))
+				time.Sleep(breath)
 				return put(ctx, s, attend.Write{Scope: scope, Rows: rows})
 			})
 		})
