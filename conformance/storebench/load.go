@@ -34,6 +34,7 @@ type writer struct {
 	versions []uint64
 	tails    []int
 	made     int
+	silent   bool // it writes no rows
 	rng      *rand.Rand
 	input    []byte
 	snap     []byte
@@ -78,7 +79,7 @@ func (w *writer) group(n int) ([]attend.Write, []int) {
 		} else {
 			x.Inputs = [][]byte{bytes.Clone(w.input)}
 		}
-		if w.made%20 == 0 {
+		if w.made%20 == 0 && !w.silent {
 			x.Rows = []attend.Row{{
 				Scope: x.Scope, ID: attend.DecisionID(fmt.Sprintf("%016x%024x", w.rng.Uint64(), w.made)),
 				Type: attend.RowDecision, At: epoch, Body: bytes.Clone(w.row),
