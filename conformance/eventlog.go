@@ -20,6 +20,7 @@ func eventCases() []Case {
 		{"events/clean", "Events are kept as Event.Clean returns them", "v0.1", eventClean},
 		{"events/repeat", "An event whose id is kept there already is left out.", "v0.1", eventRepeat},
 		{"events/repeat-scope", "An event whose id is kept there already is left out.", "v0.1", eventRepeatScope},
+		{"events/ids", "ID is 1 to 256 bytes of UTF-8 without control characters.", "v0.1", eventOddIDs},
 		{"events/copies", "callers and store own their slices", "v0.1", eventCopies},
 		{"events/nothing", "ends behind the newest that was there when it came to it", "v0.1", eventNothing},
 		{"events/closed", "A closed one answers with an error that is ErrClosed.", "v0.1", eventClosed},
@@ -88,7 +89,7 @@ func eventOrder(ctx context.Context, e Env) error {
 
 func eventScopes(ctx context.Context, e Env) error {
 	l := e.EventLog()
-	all := []attend.Scope{"a", "A", "a ", "a/b", "a%", "a_", "ab", "'", "é"}
+	all := oddNames()
 	for i, scope := range all {
 		if err := push(ctx, l, scope, fmt.Sprint(i)); err != nil {
 			return err
@@ -197,6 +198,44 @@ func eventRepeatScope(ctx context.Context, e Env) error {
 	for _, scope := range []attend.Scope{"x", "y"} {
 		if _, err := follows(ctx, l, "an id that two scopes have", scope, "", "same"); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// Ids that are easily taken for each other, and pairs of scope and id that are
+// the same text when they are joined.
+func eventOddIDs(ctx context.Context, e Env) error {
+	l := e.EventLog()
+	long := strings.Repeat("x", attend.MaxIDBytes-1)
+	ids := []string{long + "a", long + "b", long, strings.Repeat("é", attend.MaxIDBytes/2)}
+	for _, name := range oddNames() {
+		if len(name) <= attend.MaxIDBytes {
+			ids = append(ids, string(name))
+		}
+	}
+	for _, id := range ids {
+		if err := push(ctx, l, "ops", id); err != nil {
+			return fmt.Errorf("event %.40q: %w", id, err)
+		}
+	}
+	again := slices.Clone(ids)
+	slices.Reverse(again)
+	if err := push(ctx, l, "ops", again...); err != nil {
+		return err
+	}
+	if _, err := follows(ctx, l, "events of odd ids, appended twice", "ops", "", ids...); err != nil {
+		return err
+	}
+	for i, sep := range []string{"", ":", "/", "-", "_", ".", ",", ";", "|", "#", "%", "\\", "'", "\"", "}{", "][", " ", "::", "é"} {
+		a, b, c := fmt.Sprint("a", i, "-"), "b", fmt.Sprint("c", i)
+		for _, of := range []struct{ scope, id string }{{a + sep + b, c}, {a, b + sep + c}} {
+			if err := push(ctx, l, attend.Scope(of.scope), of.id); err != nil {
+				return err
+			}
+			if _, err := follows(ctx, l, fmt.Sprintf("event %q of scope %q", of.id, of.scope), attend.Scope(of.scope), "", of.id); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

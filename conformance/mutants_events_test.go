@@ -17,7 +17,8 @@ import (
 // A wrongEvents is the reference event log with some of its methods broken.
 type wrongEvents struct {
 	*memory.EventLog
-	h *eventHooks
+	h     *eventHooks
+	ended *ending
 }
 
 type eventHooks struct {
@@ -26,23 +27,34 @@ type eventHooks struct {
 	append  func(context.Context, attend.Scope, []attend.Event) error
 	batches func(context.Context, attend.Scope, attend.Cursor) iter.Seq2[attend.Batch, error]
 	wait    func(context.Context, attend.Scope, attend.Cursor) error
-	apart   bool   // a second handle has a log of its own
-	alive   string // a method that works on a closed log
+	apart   bool                        // a second handle has a log of its own
+	reopen  func(second *eventHooks)    // breaks the second handle further
+	alive   string                      // a method that works on a closed log
+	atClose func(context.Context) error // as in logHooks
 }
 
 func newWrongLog(keep attend.Retain, breakIt func(*eventHooks)) *wrongEvents {
 	l := memory.NewEventLogWith(memory.Options{Retain: keep})
 	h := &eventHooks{in: l.Reopen(), handles: 1}
 	breakIt(h)
-	return &wrongEvents{l, h}
+	return &wrongEvents{l, h, newEnding()}
 }
 
 func (l *wrongEvents) reopen() *wrongEvents {
 	if l.h.apart {
-		return &wrongEvents{memory.NewEventLog(), l.h}
+		return &wrongEvents{memory.NewEventLog(), l.h, newEnding()}
 	}
 	l.h.handles++
-	return &wrongEvents{l.EventLog.Reopen(), l.h}
+	h := *l.h
+	if h.reopen != nil {
+		h.reopen(&h)
+	}
+	return &wrongEvents{l.EventLog.Reopen(), &h, newEnding()}
+}
+
+func (l *wrongEvents) Close() error {
+	defer l.ended.end()
+	return l.EventLog.Close()
 }
 
 func (l *wrongEvents) over(ctx context.Context) error {
@@ -70,7 +82,56 @@ func (l *wrongEvents) WaitEvents(ctx context.Context, scope attend.Scope, after 
 	if l.h.wait == nil || l.over(ctx) != nil {
 		return l.EventLog.WaitEvents(ctx, scope, after)
 	}
-	return l.h.wait(ctx, scope, after)
+	return l.ended.during(ctx, l.h.atClose, func(ctx context.Context) error { return l.h.wait(ctx, scope, after) })
+}
+
+// renameScopes takes scopes whose names become the same for one.
+func renameScopes(h *eventHooks, f func(string) string) {
+	to := func(s attend.Scope) attend.Scope { return attend.Scope(f(string(s))) }
+	h.append = func(ctx context.Context, scope attend.Scope, events []attend.Event) error {
+		return h.in.Append(ctx, to(scope), events)
+	}
+	h.batches = func(ctx context.Context, scope attend.Scope, after attend.Cursor) iter.Seq2[attend.Batch, error] {
+		return h.in.Batches(ctx, to(scope), after)
+	}
+	h.wait = func(ctx context.Context, scope attend.Scope, after attend.Cursor) error {
+		return h.in.WaitEvents(ctx, to(scope), after)
+	}
+}
+
+// leaveOut leaves out the events whose key, of scope and id, another event has.
+func leaveOut[K comparable](h *eventHooks, key func(attend.Scope, string) K) {
+	type event struct {
+		scope attend.Scope
+		id    string
+	}
+	owner := new(guarded[K, event])
+	h.append = func(ctx context.Context, scope attend.Scope, events []attend.Event) error {
+		if _, err := cleaned(events); err != nil {
+			return h.in.Append(ctx, scope, events)
+		}
+		events = slices.DeleteFunc(slices.Clone(events), func(e attend.Event) bool {
+			k, me := key(scope, e.ID), event{scope, e.ID}
+			who, ok := owner.get(k)
+			if !ok {
+				owner.set(k, me)
+			}
+			return ok && who != me
+		})
+		return h.in.Append(ctx, scope, events)
+	}
+}
+
+// again marks the id of an event that is kept twice.
+const again = "\u2060"
+
+// showAgain shows the events that are kept twice by their own id.
+func showAgain(h *eventHooks) {
+	editBatches(h, func(_ attend.Cursor, b *attend.Batch) {
+		for i := range b.Events {
+			b.Events[i].ID = strings.TrimSuffix(b.Events[i].ID, again)
+		}
+	})
 }
 
 // editBatches changes what Batches yields.
@@ -140,14 +201,12 @@ func eventMutants() []mutant {
 				return h.in.Append(ctx, scope, events)
 			}
 		}},
-		{wrong: "scopes are told apart without regard to case", fails: "events/scopes", log: func(h *eventHooks) {
-			lower := func(s attend.Scope) attend.Scope { return attend.Scope(strings.ToLower(string(s))) }
-			h.append = func(ctx context.Context, scope attend.Scope, events []attend.Event) error {
-				return h.in.Append(ctx, lower(scope), events)
-			}
-			h.batches = func(ctx context.Context, scope attend.Scope, after attend.Cursor) iter.Seq2[attend.Batch, error] {
-				return h.in.Batches(ctx, lower(scope), after)
-			}
+		{wrong: "scopes are told apart without regard to case", fails: "events/scopes", log: func(h *eventHooks) { renameScopes(h, strings.ToLower) }},
+		{wrong: "scopes are told apart by their first 511 bytes", fails: "events/scopes", log: func(h *eventHooks) {
+			renameScopes(h, func(s string) string { return s[:min(len(s), 511)] })
+		}},
+		{wrong: "scopes are told apart without regard to quotes", fails: "events/scopes", log: func(h *eventHooks) {
+			renameScopes(h, func(s string) string { return strings.NewReplacer(`"`, "'", "`", "'").Replace(s) })
 		}},
 		{wrong: "the events before an invalid one are taken", fails: "events/refused", log: func(h *eventHooks) {
 			h.append = func(ctx context.Context, scope attend.Scope, events []attend.Event) error {
@@ -187,32 +246,24 @@ func eventMutants() []mutant {
 				events = slices.Clone(events)
 				for i := range events {
 					if events[i].Text == "another text" {
-						events[i].ID += " "
+						events[i].ID += again
 					}
 				}
 				return h.in.Append(ctx, scope, events)
 			}
-			editBatches(h, func(_ attend.Cursor, b *attend.Batch) {
-				for i := range b.Events {
-					b.Events[i].ID = strings.TrimRight(b.Events[i].ID, " ")
-				}
-			})
+			showAgain(h)
 		}},
 		{wrong: "an id is left out that another scope has", fails: "events/repeat-scope", log: func(h *eventHooks) {
-			owner := new(guarded[string, attend.Scope])
-			h.append = func(ctx context.Context, scope attend.Scope, events []attend.Event) error {
-				if _, err := cleaned(events); err != nil {
-					return h.in.Append(ctx, scope, events)
-				}
-				events = slices.DeleteFunc(slices.Clone(events), func(e attend.Event) bool {
-					who, ok := owner.get(e.ID)
-					if !ok {
-						owner.set(e.ID, scope)
-					}
-					return ok && who != scope
-				})
-				return h.in.Append(ctx, scope, events)
-			}
+			leaveOut(h, func(_ attend.Scope, id string) string { return id })
+		}},
+		{wrong: "ids are told apart without regard to case", fails: "events/ids", log: func(h *eventHooks) {
+			leaveOut(h, func(scope attend.Scope, id string) [2]string { return [2]string{string(scope), strings.ToLower(id)} })
+		}},
+		{wrong: "ids are told apart by their first 255 bytes", fails: "events/ids", log: func(h *eventHooks) {
+			leaveOut(h, func(scope attend.Scope, id string) [2]string { return [2]string{string(scope), id[:min(len(id), 255)]} })
+		}},
+		{wrong: "scope and id are one text with a colon between them", fails: "events/ids", log: func(h *eventHooks) {
+			leaveOut(h, func(scope attend.Scope, id string) string { return string(scope) + ":" + id })
 		}},
 		{wrong: "the log keeps the caller's data", fails: "events/copies", log: func(h *eventHooks) {
 			kept := new(guarded[string, []byte])
@@ -304,12 +355,27 @@ func eventMutants() []mutant {
 				return nil
 			}
 		}},
-		{wrong: "an event is lost where appends overlap", fails: "events/concurrent", log: func(h *eventHooks) {
+		{wrong: "WaitEvents does not hear of scopes whose names are long", fails: "events/wait-wakes", hangs: true, log: func(h *eventHooks) {
+			h.wait = func(ctx context.Context, scope attend.Scope, after attend.Cursor) error {
+				if len(scope) > 500 {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return h.in.WaitEvents(ctx, scope, after)
+			}
+		}},
+		{wrong: "a WaitEvents that blocks goes on when its log is closed", fails: "events/wait-closed", hangs: true, log: func(h *eventHooks) {
+			h.wait, h.atClose = h.in.WaitEvents, goesOn
+		}},
+		{wrong: "a WaitEvents that blocks says that its context was cancelled when its log is closed", fails: "events/wait-closed", log: func(h *eventHooks) {
+			h.wait, h.atClose = h.in.WaitEvents, givesUp
+		}},
+		{wrong: "an event is lost where appends overlap, on a log with one handle", fails: "events/concurrent", log: func(h *eventHooks) {
 			fly := new(flight)
 			h.append = func(ctx context.Context, scope attend.Scope, events []attend.Event) (err error) {
 				fly.during(func() {
 					time.Sleep(20 * time.Microsecond)
-					if fly.n.Load() > 1 {
+					if fly.n.Load() > 1 && h.handles == 1 {
 						events = events[:len(events)-1]
 					}
 					err = h.in.Append(ctx, scope, events)
@@ -317,7 +383,54 @@ func eventMutants() []mutant {
 				return err
 			}
 		}},
-		{wrong: "another handle has a log of its own", fails: "events/handles", log: func(h *eventHooks) { h.apart = true }},
+		{wrong: "another handle has a log of its own", fails: "events/handles", log: func(h *eventHooks) { h.apart = true },
+			also: map[string]string{"events/handles-order": "there is no order that both have"}},
+		{wrong: "some events of busy handles show late on another", fails: "events/handles-order", log: func(h *eventHooks) {
+			fly := new(flight)
+			busyEvents(h, fly)
+			h.reopen = func(h *eventHooks) {
+				h.batches = func(ctx context.Context, scope attend.Scope, after attend.Cursor) iter.Seq2[attend.Batch, error] {
+					return gathered(h.in.Batches(ctx, scope, after), func(all []attend.Batch) []attend.Batch {
+						for i, b := range all {
+							if fly.n.Load() > 1 && len(b.Events) > 1 {
+								all[i].Events = slices.Delete(b.Events, 0, 1)
+							}
+						}
+						return all
+					})
+				}
+			}
+		}},
+		{wrong: "an id is kept twice where two handles append it at once", fails: "events/handles-order", log: func(h *eventHooks) {
+			first := new(guarded[string, bool])
+			h.append = func(ctx context.Context, scope attend.Scope, events []attend.Event) error {
+				for _, e := range events {
+					first.set(e.ID, true)
+					defer first.set(e.ID, false)
+				}
+				time.Sleep(20 * time.Microsecond)
+				return h.in.Append(ctx, scope, events)
+			}
+			h.reopen = func(h *eventHooks) {
+				h.append = func(ctx context.Context, scope attend.Scope, events []attend.Event) error {
+					events = slices.Clone(events)
+					for i, e := range events {
+						if now, _ := first.get(e.ID); now {
+							events[i].ID += again
+						}
+					}
+					return h.in.Append(ctx, scope, events)
+				}
+			}
+			showAgain(h)
+		}},
+		{wrong: "another handle goes by the producers where it finds several events at once", fails: "events/handles-order", log: func(h *eventHooks) {
+			h.reopen = func(h *eventHooks) {
+				editBatches(h, func(_ attend.Cursor, b *attend.Batch) {
+					slices.SortStableFunc(b.Events, func(x, y attend.Event) int { return strings.Compare(y.ID[:1], x.ID[:1]) })
+				})
+			}
+		}},
 		{wrong: "a closed log can be read", fails: "events/closed", log: func(h *eventHooks) { h.alive = "Batches" }},
 
 		{wrong: "a full batch does not tell of a gap", fails: "events/gap-foreign", log: func(h *eventHooks) {
@@ -362,12 +475,14 @@ func eventMutants() []mutant {
 					return h.in.Append(ctx, scope, events)
 				}
 				events = slices.DeleteFunc(slices.Clone(events), func(e attend.Event) bool {
-					k := key{scope, e.ID}
-					_, ok := seen.get(k)
-					seen.set(k, true)
+					_, ok := seen.get(key{scope, e.ID})
 					return ok
 				})
-				return h.in.Append(ctx, scope, events)
+				err := h.in.Append(ctx, scope, events)
+				for _, e := range events {
+					seen.set(key{scope, e.ID}, true)
+				}
+				return err
 			}
 		}},
 	}
@@ -381,6 +496,17 @@ func cleaned(events []attend.Event) (int, error) {
 		}
 	}
 	return len(events), nil
+}
+
+// busyEvents counts appends, and draws them out a little.
+func busyEvents(h *eventHooks, fly *flight) {
+	h.append = func(ctx context.Context, scope attend.Scope, events []attend.Event) (err error) {
+		fly.during(func() {
+			time.Sleep(20 * time.Microsecond)
+			err = h.in.Append(ctx, scope, events)
+		})
+		return err
+	}
 }
 
 func lockBatches(h *eventHooks, leaks bool) {

@@ -186,7 +186,7 @@ func logMutants() []mutant {
 		}},
 		{wrong: "Wait on a closed log blocks", fails: "log/closed", hangs: true, store: func(h *hooks) {
 			h.log = func(_ *memory.Store, l *logHooks) { l.alive = "Wait" }
-		}},
+		}, also: map[string]string{"log/wait-closed": "so does a Wait that came before"}},
 
 		{wrong: "Wait from the start waits for what comes next", fails: "log/wait-there", hangs: true, store: func(h *hooks) {
 			onWait(h, func(ctx context.Context, l *logHooks, q attend.Query) error {
@@ -227,6 +227,8 @@ func logMutants() []mutant {
 				return nil
 			})
 		}},
+		{wrong: "a Wait that blocks goes on when its store is closed", fails: "log/wait-closed", hangs: true, store: func(h *hooks) { waitAtClose(h, goesOn) }},
+		{wrong: "a Wait that blocks says that its context was cancelled when its store is closed", fails: "log/wait-closed", store: func(h *hooks) { waitAtClose(h, givesUp) }},
 	}
 }
 
@@ -274,6 +276,13 @@ func matchPrefix(h *hooks, covers func(attend.Prefix, attend.Scope) bool) {
 func onWait(h *hooks, wait func(ctx context.Context, l *logHooks, q attend.Query) error) {
 	onLog(h, func(l *logHooks) {
 		l.wait = func(ctx context.Context, q attend.Query) error { return wait(ctx, l, q) }
+	})
+}
+
+// waitAtClose breaks what a Wait that blocks answers when its store is closed.
+func waitAtClose(h *hooks, atClose func(context.Context) error) {
+	onLog(h, func(l *logHooks) {
+		l.wait, l.atClose = l.in.(attend.Waiter).Wait, atClose
 	})
 }
 

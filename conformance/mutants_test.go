@@ -61,6 +61,9 @@ func TestMutants(t *testing.T) {
 	wg.Wait()
 }
 
+// many are the cases of many goroutines outside the concurrent suite.
+var many = []string{"log/wait-closed", "events/wait-closed", "events/concurrent", "events/handles-order"}
+
 func tryMutant(t *testing.T, m mutant) {
 	if strings.HasPrefix(m.fails, "crash/") {
 		tryCrashMutant(t, m)
@@ -84,7 +87,7 @@ func tryMutant(t *testing.T, m mutant) {
 		// A case of many goroutines may need luck to catch what is wrong. What
 		// it finds is never an accident, so it may have a few tries.
 		tries := 1
-		if own && (c.Suite() == "concurrent" || c.Name == "events/concurrent") {
+		if own && (c.Suite() == "concurrent" || slices.Contains(many, c.Name)) {
 			tries = 10
 		}
 		var err error

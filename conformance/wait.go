@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	attend "github.com/attend-go/attend/core"
@@ -16,6 +17,7 @@ func waitCases() []Case {
 		{"log/wait-wakes", "Wait returns nil once there may be a row for q, at once where there is one already or q.After is truncated, and ctx's error when ctx ends.", "v0.1", waitWakes},
 		{"log/wait-narrowed", "Wait returns nil once there may be a row for q, at once where there is one already or q.After is truncated, and ctx's error when ctx ends.", "v0.1", waitNarrowed},
 		{"log/wait-ends", "Wait returns nil once there may be a row for q, at once where there is one already or q.After is truncated, and ctx's error when ctx ends.", "v0.1", waitEnds},
+		{"log/wait-closed", "A closed log answers with an error that is ErrClosed.", "v0.1", waitClosed},
 	}
 }
 
@@ -199,4 +201,71 @@ func waitEnds(ctx context.Context, e Env) error {
 		}
 		return nil
 	})
+}
+
+func waitClosed(ctx context.Context, e Env) error {
+	s := e.Store()
+	w, err := waiter(s)
+	if err != nil {
+		return err
+	}
+	if err := add(ctx, s, row("ops", "a", decision)); err != nil {
+		return err
+	}
+	at, err := positions(ctx, s)
+	if err != nil {
+		return err
+	}
+	var calls []call
+	for _, q := range []attend.Query{
+		from(decision, at["a"]), from(letter, at["a"]), {Types: everything, After: at["a"], Prefix: "ops"}, {Prefix: "new"},
+	} {
+		calls = append(calls, call{fmt.Sprintf("Wait for %+v", q), func(ctx context.Context) error { return w.Wait(ctx, q) }})
+	}
+	return closedMeanwhile(ctx, s, calls)
+}
+
+// closedMeanwhile closes a store or a log while each of the calls blocks, and
+// while each is on its way, and checks that they all answer ErrClosed. A
+// wake-up for nothing is allowed, so a call that returned nil is made again.
+func closedMeanwhile(ctx context.Context, s any, calls []call) error {
+	if _, ok := s.(io.Closer); !ok {
+		return skip("it is no io.Closer")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make([]chan error, 2*len(calls))
+	for i := range ended {
+		if i == len(calls) {
+			time.Sleep(10 * time.Millisecond) // settle, where the way is longer
+		}
+		ended[i] = make(chan error, 1)
+		began := make(chan struct{})
+		go func() {
+			close(began)
+			for range 10_000 {
+				if err := calls[i%len(calls)].do(ctx); err != nil {
+					ended[i] <- err
+					return
+				}
+			}
+			ended[i] <- nil
+		}()
+		<-began
+	}
+	if err := within(ctx, "Close under calls that block", func(context.Context) error { return closer(s) }); err != nil {
+		return err
+	}
+	for i := range ended {
+		what := calls[i%len(calls)].name + ", closed meanwhile"
+		if err := within(ctx, what, func(context.Context) error {
+			if err := <-ended[i]; !errors.Is(err, attend.ErrClosed) {
+				return fmt.Errorf("got %v, want an error that is ErrClosed", err)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -17,7 +17,8 @@ import (
 // one handle doesn't close it under the others.
 type wrongStore struct {
 	*memory.Store
-	h *hooks
+	h     *hooks
+	ended *ending
 }
 
 // hooks replace methods; nil leaves them as they are.
@@ -37,7 +38,8 @@ type hooks struct {
 type wrongLog struct {
 	attend.DecisionLog
 	attend.Waiter
-	h *logHooks
+	h     *logHooks
+	ended *ending
 }
 
 type logHooks struct {
@@ -48,13 +50,16 @@ type logHooks struct {
 	trim   func(context.Context, attend.Retain, time.Time) error
 	wait   func(context.Context, attend.Query) error
 	alive  string // a method that does not mind a closed handle
+	// atClose answers for a Wait that blocks when its handle is closed. Nil:
+	// ErrClosed.
+	atClose func(context.Context) error
 }
 
 func newWrong(breakIt func(*hooks)) *wrongStore {
 	s := memory.New()
 	h := &hooks{in: s.Reopen()}
 	breakIt(h)
-	return &wrongStore{s, h}
+	return &wrongStore{s, h, newEnding()}
 }
 
 func (s *wrongStore) reopen() *wrongStore {
@@ -62,7 +67,7 @@ func (s *wrongStore) reopen() *wrongStore {
 	if h.reopen != nil {
 		h.reopen(&h)
 	}
-	return &wrongStore{s.Store.Reopen(), &h}
+	return &wrongStore{s.Store.Reopen(), &h, newEnding()}
 }
 
 // over is the error of a handle that was closed.
@@ -119,6 +124,7 @@ func (s *wrongStore) Close() error {
 	if s.h.close != nil {
 		s.h.close()
 	}
+	defer s.ended.end()
 	return s.Store.Close()
 }
 
@@ -128,7 +134,7 @@ func (s *wrongStore) Log() attend.DecisionLog {
 		s.h.log(s.Store, l)
 	}
 	own := s.Store.Log()
-	return &wrongLog{own, own.(attend.Waiter), l}
+	return &wrongLog{own, own.(attend.Waiter), l, s.ended}
 }
 
 func (l *wrongLog) over(ctx context.Context) error {
@@ -174,8 +180,46 @@ func (l *wrongLog) Wait(ctx context.Context, q attend.Query) error {
 	if l.h.wait == nil || l.over(ctx) != nil {
 		return l.Waiter.Wait(ctx, q)
 	}
-	return l.h.wait(ctx, q)
+	return l.ended.during(ctx, l.h.atClose, func(ctx context.Context) error { return l.h.wait(ctx, q) })
 }
+
+// An ending tells what blocks on behalf of a handle that the handle was closed:
+// the hooks work on another one, which goes on.
+type ending struct {
+	over context.Context
+	end  context.CancelFunc
+}
+
+func newEnding() *ending {
+	e := new(ending)
+	e.over, e.end = context.WithCancel(context.Background())
+	return e
+}
+
+// during calls wait, and answers by atClose once the handle is closed.
+func (e *ending) during(ctx context.Context, atClose, wait func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	woken := make(chan error, 1)
+	go func() { woken <- wait(ctx) }()
+	select {
+	case err := <-woken:
+		return err
+	case <-e.over.Done():
+	}
+	if atClose != nil {
+		return atClose(ctx)
+	}
+	return attend.ErrClosed
+}
+
+// goesOn and givesUp are what a Wait must not do when its handle is closed.
+func goesOn(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func givesUp(context.Context) error { return context.Canceled }
 
 // What many mutants are made of.
 
