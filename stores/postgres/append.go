@@ -3,7 +3,9 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	attend "github.com/attend-go/attend/core"
@@ -28,20 +30,26 @@ type appending struct {
 type appendQueue struct {
 	mu      sync.Mutex
 	waiting []*appending
+	bytes   int // of those
 	leading bool
 }
 
-// The most that one group holds, if it is more than one call.
+// The most that one group holds, and that waits, if it is more than one call.
 const (
 	maxGroupEvents = 4096
 	maxGroupBytes  = 4 << 20
+	maxQueueBytes  = 64 << 20
 )
 
 // Append adds the events, as [attend.EventLog] says. An error that is an
 // [*attend.EventError] or [attend.ErrInvalid] says that nothing was added; after
-// any other one it is unknown, and the same events can be appended again.
+// any other one it is unknown, and the same events can be appended again. While
+// 64 MiB of events wait for the server, more are refused.
 func (l *EventLog) Append(ctx context.Context, scope attend.Scope, events []attend.Event) error {
 	a := &appending{scope: string(scope), done: make(chan struct{})}
+	if err := l.ready(ctx, "append"); err != nil {
+		return err
+	}
 	if err := scope.Check(); err != nil {
 		return fmt.Errorf("postgres: append: %w", err)
 	}
@@ -57,32 +65,50 @@ func (l *EventLog) Append(ctx context.Context, scope attend.Scope, events []atte
 		a.ids, a.bodies = append(a.ids, e.ID), append(a.bodies, body)
 		a.size += len(body) + len(e.ID) + len(scope) + 64
 	}
-	if err := l.call(ctx, "append", false, func(context.Context) error { return nil }); err != nil || len(events) == 0 {
-		return err
+	if len(events) == 0 {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.Timeout)
 	defer cancel()
-	if l.queue.add(a) {
+	lead, ok := l.queue.add(a)
+	if !ok {
+		return errors.New("postgres: append: too much waits already")
+	}
+	if lead {
 		l.start(l.lead)
 	}
 	select {
 	case <-a.done:
 		return a.err
 	case <-ctx.Done():
+		l.queue.leave(a)
 		return fmt.Errorf("postgres: append: %w", ctx.Err())
 	case <-l.life.Done(): // nobody may lead any more
+		l.queue.leave(a)
 		return closedError("append")
 	}
 }
 
-// add reports whether somebody must lead now.
-func (q *appendQueue) add(a *appending) bool {
+// add reports whether somebody must lead now, and not ok where too much waits.
+func (q *appendQueue) add(a *appending) (lead, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.waiting = append(q.waiting, a)
-	lead := !q.leading
+	if len(q.waiting) > 0 && q.bytes+a.size > maxQueueBytes {
+		return false, false
+	}
+	q.waiting, q.bytes = append(q.waiting, a), q.bytes+a.size
+	lead = !q.leading
 	q.leading = true
-	return lead
+	return lead, true
+}
+
+// leave takes out who waits no longer. One that is under way is left alone.
+func (q *appendQueue) leave(a *appending) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if i := slices.Index(q.waiting, a); i >= 0 {
+		q.waiting, q.bytes = slices.Delete(q.waiting, i, i+1), q.bytes-a.size
+	}
 }
 
 // take returns the next group; none: the leader may go.
@@ -98,6 +124,9 @@ func (q *appendQueue) take() []*appending {
 		n++
 	}
 	group := append([]*appending(nil), q.waiting[:n]...)
+	for _, a := range group {
+		q.bytes -= a.size
+	}
 	clear(q.waiting[:n])
 	if q.waiting = q.waiting[n:]; n == 0 {
 		q.waiting, q.leading = nil, false
@@ -138,19 +167,13 @@ func (l *EventLog) commit(ctx context.Context, group []*appending) error {
 		}
 		ids, bodies = append(ids, a.ids...), append(bodies, a.bodies...)
 	}
-	sql := l.cfg.named(appendText())
+	sql := l.cfg.named(appendText(l.base()))
 	added := 0
 	// The same ids again add nothing, so that it can be repeated.
 	err := l.call(ctx, "append", true, func(ctx context.Context) error {
-		send := func() error { return l.pool.QueryRow(ctx, sql, scopes, ids, bodies).Scan(&added, nil, nil) }
-		err := send()
-		if code(err) == codeNotNull { // another server than the one before
-			if err := l.jump(ctx, "events"); err != nil {
-				return err
-			}
-			err = send()
-		}
-		return err
+		return l.onward(ctx, "events", func() error {
+			return l.pool.QueryRow(ctx, sql, scopes, ids, bodies).Scan(&added, nil, nil)
+		})
 	})
 	if added > 0 {
 		l.hub.kick()
@@ -160,15 +183,16 @@ func (l *EventLog) commit(ctx context.Context, group []*appending) error {
 }
 
 // appendText adds events in order. Whoever has the turn keeps it until its commit
-// can be seen, and takes positions under it.
-func appendText() string {
+// can be seen, and takes positions under it. Where the turn is missing, max gives
+// a row without a base, which fails.
+func appendText(base string) string {
 	return `WITH turn AS MATERIALIZED (
-		SELECT ` + turnBase + ` AS base FROM {turns} t WHERE t.name = 'events' FOR NO KEY UPDATE
+		SELECT ` + base + ` AS base FROM {turns} t WHERE t.name = 'events' FOR NO KEY UPDATE
 	),
 	added AS (
 		INSERT INTO {events} (base, scope, id, taken, body)
-		SELECT turn.base, e.scope, e.id, ` + serverMillis + `, e.body
-		FROM turn, unnest(` + hidden("$1::text[]", "$2::text[]", "$3::bytea[]") + `) WITH ORDINALITY AS e (scope, id, body, n)
+		SELECT t.base, e.scope, e.id, ` + serverMillis + `, e.body
+		FROM (SELECT max(base) AS base FROM turn) t, unnest(` + hidden("$1::text[]", "$2::text[]", "$3::bytea[]") + `) WITH ORDINALITY AS e (scope, id, body, n)
 		ORDER BY e.n
 		ON CONFLICT (scope, id) DO NOTHING RETURNING 1
 	)

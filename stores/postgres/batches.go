@@ -20,11 +20,13 @@ const (
 
 // eventBounds is the event log's state, and up to where the scope $1 was
 // trimmed, as seen by the statement that it is part of.
-const eventBounds = `b AS MATERIALIZED (
-	SELECT ` + epoch + ` AS epoch, greatest(l.trimmed, (SELECT max(pos) FROM {events})) AS newest,
+func (d *db) eventBounds() string {
+	return `b AS MATERIALIZED (
+	SELECT ` + d.epoch() + ` AS epoch, greatest(l.trimmed, (SELECT max(pos) FROM {events})) AS newest,
 		coalesce((SELECT s.trimmed FROM {streams} s WHERE s.scope = $1), 0) AS trimmed
 	FROM {logs} l WHERE l.name = 'events'
 )`
+}
 
 // A stream is the state of one scope's events.
 type stream struct {
@@ -97,14 +99,14 @@ func (l *EventLog) batch(ctx context.Context, scope attend.Scope, after attend.C
 // page reads up to a batch of a scope's events behind a position, with the last
 // one's, and reports whether there may be more.
 func (l *EventLog) page(ctx context.Context, scope attend.Scope, pos int64) (s stream, events []attend.Event, last int64, more bool, err error) {
-	sql := l.cfg.named(`WITH ` + eventBounds + `,
+	sql := l.cfg.named(`WITH ` + l.eventBounds() + `,
 		p AS (SELECT x.*, sum(octet_length(x.body)) OVER (ORDER BY x.pos) AS bytes,
 				row_number() OVER (ORDER BY x.pos) AS n, count(*) OVER () AS total
 			FROM (SELECT pos, body FROM {events} WHERE scope = $1 AND pos > $2 ORDER BY pos LIMIT $3) x)
 		SELECT b.*, p.pos, p.body, p.total FROM b LEFT JOIN p ON p.n = 1 OR p.bytes <= $4 ORDER BY p.pos`)
 	err = l.call(ctx, "read events", true, func(ctx context.Context) error {
 		events, last, more = events[:0], 0, false
-		rows, err := l.pool.Query(ctx, sql, string(scope), pos, batchEvents, batchBytes)
+		rows, err := l.pool.Query(ctx, sql, nameOf(scope), pos, batchEvents, batchBytes)
 		if err != nil {
 			return err
 		}
@@ -122,6 +124,9 @@ func (l *EventLog) page(ctx context.Context, scope attend.Scope, pos int64) (s s
 			more = *total == batchEvents || *total > int64(len(events))
 			return nil
 		})
+		if err == nil && s.epoch == "" {
+			return l.cfg.noRow("{logs}", "events")
+		}
 		return err
 	})
 	return s, events, last, more, err
@@ -138,9 +143,10 @@ func (l *EventLog) WaitEvents(ctx context.Context, scope attend.Scope, after att
 	return l.hub.wait(ctx, "wait for events", w, func() (ready bool, at place, err error) {
 		var s stream
 		err = l.call(ctx, "wait for events", true, func(ctx context.Context) error {
-			return l.pool.QueryRow(ctx, l.cfg.named(`WITH `+eventBounds+`
+			err := l.pool.QueryRow(ctx, l.cfg.named(`WITH `+l.eventBounds()+`
 				SELECT b.*, EXISTS (SELECT FROM {events} WHERE scope = $1 AND pos > $2) FROM b`),
-				string(scope), pos).Scan(append(s.fields(), &ready)...)
+				nameOf(scope), pos).Scan(append(s.fields(), &ready)...)
+			return l.known(err, "events")
 		})
 		_, ok := s.place(after)
 		return ready || !ok, place{s.epoch, s.newest}, err
@@ -149,7 +155,7 @@ func (l *EventLog) WaitEvents(ctx context.Context, scope attend.Scope, after att
 
 // news is what the log has behind a position: scopes alone.
 func (l *EventLog) news(ctx context.Context, after int64) (n news[attend.Scope], err error) {
-	sql := l.cfg.named(`SELECT ` + epoch + `, greatest(l.trimmed, (SELECT max(pos) FROM {events})), l.trimmed, p.*
+	sql := l.cfg.named(`SELECT ` + l.epoch() + `, greatest(l.trimmed, (SELECT max(pos) FROM {events})), l.trimmed, p.*
 		FROM {logs} l LEFT JOIN (SELECT pos, scope FROM {events} WHERE pos > $1 ORDER BY pos LIMIT $2) p ON true
 		WHERE l.name = 'events' ORDER BY p.pos`)
 	err = l.call(ctx, "wait for events", true, func(ctx context.Context) error {

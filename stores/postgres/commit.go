@@ -31,8 +31,8 @@ const (
 // then.
 func (s *Store) Commit(ctx context.Context, writes []attend.Write) ([]attend.Outcome, error) {
 	out := make([]attend.Outcome, len(writes))
-	if len(writes) == 0 {
-		return out, s.call(ctx, "commit", false, func(context.Context) error { return nil })
+	if err := s.ready(ctx, "commit"); err != nil || len(writes) == 0 {
+		return out, err
 	}
 	for i := range writes {
 		if err := checkWrite(&writes[i]); err != nil {
@@ -70,17 +70,10 @@ func (s *Store) commitAll(ctx context.Context, writes []attend.Write, out []atte
 
 // commit applies one group, and fills in the outcomes of what landed.
 func (s *Store) commit(ctx context.Context, g *group, out []attend.Outcome) error {
-	text := s.texts.of(s.cfg, g.shape)
+	text := s.texts.of(g.shape)
 	var landed []int64
 	err := s.call(ctx, "commit", false, func(ctx context.Context) error {
-		err := s.send(ctx, text, g, &landed)
-		if code(err) == codeNotNull { // another server than the one before
-			if err := s.jump(ctx, "decisions"); err != nil {
-				return err
-			}
-			err = s.send(ctx, text, g, &landed)
-		}
-		return err
+		return s.onward(ctx, "decisions", func() error { return s.send(ctx, text, g, &landed) })
 	})
 	if err != nil {
 		return err
@@ -119,9 +112,27 @@ func (s *Store) send(ctx context.Context, text string, g *group, landed *[]int64
 	return s.pool.SendBatch(ctx, b).Close()
 }
 
-// jump moves a log's positions on to where the last server never was.
+// onward sends what appends to a log, and once more where the log's positions
+// must jump first, since this is another server than the one before.
+func (d *db) onward(ctx context.Context, log string, send func() error) error {
+	err := send()
+	if code(err) == codeNotNull && d.bound {
+		if err := d.jump(ctx, log); err != nil {
+			return err
+		}
+		err = send()
+	}
+	if code(err) == codeNotNull {
+		return d.cfg.noRow("{turns}", log)
+	}
+	return err
+}
+
+// jump moves a log's positions on to where the last server never was. How far is
+// random, so that two servers that began with one backup give out others.
 func (d *db) jump(ctx context.Context, log string) error {
-	_, err := d.pool.Exec(ctx, d.cfg.named(`UPDATE {turns} SET base = base + (1::bigint << 32), lineage = `+lineage+`
+	_, err := d.pool.Exec(ctx, d.cfg.named(`UPDATE {turns} SET lineage = `+lineage+`,
+			base = base + (1::bigint << 32) + (random() * (1::bigint << 32))::bigint
 		WHERE name = $1 AND lineage <> `+lineage), log)
 	return err
 }
@@ -167,7 +178,9 @@ func newGroup(writes []attend.Write) *group {
 }
 
 func (g *group) add(w *attend.Write) {
-	expect, version, due, mode := int64(w.Expect), int64(w.Expect)+1, int64(math.MaxInt64), int16(modeDue)
+	// A version is random, not counted: one that was lost with a server would
+	// come again, and a writer that has seen it would write over another's.
+	expect, version, due, mode := int64(w.Expect), rand.Int64N(1<<62-1)+1, int64(math.MaxInt64), int16(modeDue)
 	if !w.Due.IsZero() {
 		due = w.Due.UnixMilli()
 	}
@@ -177,7 +190,7 @@ func (g *group) add(w *attend.Write) {
 	case w.Forget:
 		mode = modeForget
 	case w.Expect == 0:
-		mode, version = modeNew, rand.Int64N(1<<62-1)+1
+		mode = modeNew
 	case w.KeepDue:
 		mode = modeKeep
 	}

@@ -266,6 +266,10 @@ func TestDurableWhereTheDatabaseIsNot(t *testing.T) {
 	if err := l.Append(t.Context(), "ops", []attend.Event{{ID: "e", Name: "n"}}); err != nil {
 		t.Fatal(err)
 	}
+	put(t, s, attend.Write{Scope: "removed", Snapshot: []byte("secret")})
+	if err := s.Remove(t.Context(), "removed"); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := pool.Exec(t.Context(), "INSERT INTO plain VALUES (1)"); err != nil {
 		t.Fatal(err)
 	}
@@ -283,6 +287,9 @@ func TestDurableWhereTheDatabaseIsNot(t *testing.T) {
 	s, l = storeOn(t, pool, c), logOn(t, pool, c)
 	if rec, err := s.Load(t.Context(), "ops"); err != nil || rec.Version != version || string(rec.Snapshot) != "kept" {
 		t.Errorf("after the server was killed, Load = version %d, %q, %v, want %d and kept", rec.Version, rec.Snapshot, err, version)
+	}
+	if rec, err := s.Load(t.Context(), "removed"); err != nil || rec.Version != 0 {
+		t.Errorf("after the server was killed, Load of a removed scope = version %d, %v, want 0", rec.Version, err)
 	}
 	if got, _ := ids(t, s.Log(), attend.Query{}); len(got) != 1 {
 		t.Errorf("after the server was killed, the log has %v", got)

@@ -18,6 +18,7 @@ type db struct {
 	pool  *pgxpool.Pool
 	own   bool // the pool ends with it
 	cfg   Config
+	bound bool            // the server's identity is part of an epoch
 	lanes int             // statements that one commit may be at once
 	life  context.Context // ends at Close
 	end   context.CancelFunc
@@ -83,7 +84,27 @@ func (d *db) check(ctx context.Context) error {
 	case version < known:
 		return fmt.Errorf("the tables with the prefix %s have version %d, this release needs %d: %w", d.cfg.Prefix, version, known, ErrNotMigrated)
 	}
-	return about.check()
+	if err := about.check(); err != nil {
+		return err
+	}
+	return d.bind(ctx)
+}
+
+// bind finds out whether the logs are bound to the server.
+func (d *db) bind(ctx context.Context) error {
+	var able bool
+	err := d.try(ctx, true, func(ctx context.Context) error {
+		return d.pool.QueryRow(ctx, d.cfg.named(`SELECT bool_or(l.bound), (SELECT count(*) = 3 AND bool_and(has_function_privilege(p.oid, 'EXECUTE'))
+			FROM pg_proc p WHERE p.pronamespace = 'pg_catalog'::regnamespace AND p.proname IN (`+lineageFunctions+`))
+			FROM {logs} l HAVING count(*) = 2`)).Scan(&d.bound, &able)
+	})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return fmt.Errorf("the table %s lacks a row: %w", d.cfg.named("{logs}"), ErrNotMigrated)
+	case err == nil && d.bound && !able:
+		return fmt.Errorf("the role may no longer execute one of %s: grant it, or: %w", lineageFunctions, ErrNotMigrated)
+	}
+	return err
 }
 
 // close ends what runs and waits for it. Calls under way end with an error.
@@ -116,11 +137,8 @@ const attempts = 4
 // was done it tries again at once; where again is true, f can be repeated
 // whatever became of it, and a broken connection is no reason to give up either.
 func (d *db) call(ctx context.Context, what string, again bool, f func(ctx context.Context) error) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("postgres: %s: %w", what, err)
-	}
-	if d.life.Err() != nil {
-		return closedError(what)
+	if err := d.ready(ctx, what); err != nil {
+		return err
 	}
 	err := d.try(ctx, again, f)
 	switch {
@@ -132,6 +150,17 @@ func (d *db) call(ctx context.Context, what string, again bool, f func(ctx conte
 		return fmt.Errorf("postgres: %s: %w: %w", what, ctx.Err(), err)
 	}
 	return fmt.Errorf("postgres: %s: %w", what, err)
+}
+
+// ready is the error of a call that need not begin.
+func (d *db) ready(ctx context.Context, what string) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("postgres: %s: %w", what, err)
+	}
+	if d.life.Err() != nil {
+		return closedError(what)
+	}
+	return nil
 }
 
 func (d *db) try(ctx context.Context, again bool, f func(ctx context.Context) error) error {

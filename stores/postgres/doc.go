@@ -9,7 +9,7 @@
 // once, since a session of the server works on one processor. It locks what it
 // touches in one order, so that processes wait for each other and never in a
 // circle. It is durable when it is answered, also where the database has
-// synchronous_commit off, and it needs no isolation level: where the database's
+// synchronous_commit off, as is Remove, and it needs no isolation level: where the database's
 // default is a stricter one than READ COMMITTED and that got in the way, the
 // statement brings its own.
 //
@@ -29,7 +29,21 @@
 // readers are told that their cursor is truncated, and go on from the oldest
 // row. A replica that takes over, or a base backup that is brought forward, is
 // the same life; its positions jump ahead, so that none that was lost with the
-// old server is given out again.
+// old server is given out again. pg_upgrade gives a server another identity, so it
+// begins another life too.
+//
+// That needs pg_control_system, pg_walfile_name and pg_current_wal_lsn, which
+// every role may call unless somebody revoked it. Where [Migrate] finds that they
+// are revoked, the logs do without, for good, and only another database or table
+// is another life. Where they are revoked later, run Migrate again and open the
+// stores again.
+//
+// Three things are not noticed: rows that are put back into the same tables, a
+// virtual machine that is set back to an earlier state, and two servers that
+// were brought forward from one backup, whose positions differ by chance alone.
+// Then begin another life by hand, before anything is written:
+//
+//	UPDATE attend_logs SET epoch = gen_random_uuid()
 //
 // # Settings of the server
 //

@@ -48,11 +48,13 @@ func untouched(err error) bool {
 	return pgconn.SafeToRetry(err)
 }
 
-// unreached reports whether err is none of the server's answers: a connection
-// broke. What was asked may have been done.
+// unreached reports whether err is none of the server's answers, and nothing
+// that was made of one: a connection broke. What was asked may have been done.
 func unreached(err error) bool {
-	if errors.Is(err, pgx.ErrNoRows) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return false
+	for _, answer := range []error{attend.ErrNotFound, attend.ErrCorrupt, pgx.ErrNoRows, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, answer) {
+			return false
+		}
 	}
 	_, scan := errors.AsType[pgx.ScanArgError](err)
 	return !scan && code(err) == ""

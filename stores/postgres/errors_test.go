@@ -3,12 +3,16 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"math"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	attend "github.com/attend-go/attend/core"
 	"github.com/attend-go/attend/stores/postgres"
@@ -181,5 +185,157 @@ func TestOpenAndClose(t *testing.T) {
 	}
 	if err := l.Append(t.Context(), "ops", nil); !errors.Is(err, attend.ErrClosed) {
 		t.Errorf("Append after Close: %v, want an error that is ErrClosed", err)
+	}
+}
+
+// A counter counts the statements of a pool.
+type counter struct{ n atomic.Int64 }
+
+func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+
+func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// An answer is none to ask for again, whatever was made of it.
+func TestAnswersAreNotAskedForAgain(t *testing.T) {
+	c := migrated(t, newPool(t, serverURL(t)), postgres.Config{})
+	cfg, err := pgxpool.ParseConfig(serverURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var count counter
+	cfg.ConnConfig.Tracer = &count
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	s, l := storeOn(t, pool, c), logOn(t, pool, c)
+	addEvents(t, l, 1, 1)
+	if _, err := pool.Exec(t.Context(), postgres.Named(c, "UPDATE {events} SET body = '{'")); err != nil {
+		t.Fatal(err)
+	}
+	before := count.n.Load()
+	if _, err := s.Log().Find(t.Context(), "unknown", ""); !errors.Is(err, attend.ErrNotFound) {
+		t.Errorf("Find of an unknown id: %v, want an error that is ErrNotFound", err)
+	}
+	for _, err := range l.Batches(t.Context(), "ops", "") {
+		if !errors.Is(err, attend.ErrCorrupt) {
+			t.Errorf("Batches of an event that can't be read: %v, want an error that is ErrCorrupt", err)
+		}
+	}
+	if n := count.n.Load() - before; n != 2 {
+		t.Errorf("two calls with an answer took %d statements, want 2", n)
+	}
+}
+
+// A row that Migrate wrote and that is gone is an error, and nothing is lost in
+// silence.
+func TestMissingRows(t *testing.T) {
+	pool := newPool(t, serverURL(t))
+	c := migrated(t, pool, postgres.Config{})
+	s, l := storeOn(t, pool, c), logOn(t, pool, c)
+	version := put(t, s, attend.Write{Scope: "ops", Rows: []attend.Row{decisionRow("ops", "a"), decisionRow("ops", "b")}})
+	addEvents(t, l, 1, 1)
+	check := func(name string, err error) {
+		t.Helper()
+		if !errors.Is(err, attend.ErrCorrupt) || !strings.Contains(err.Error(), c.Prefix) {
+			t.Errorf("%s: %v, want an error that is ErrCorrupt and names the table", name, err)
+		}
+	}
+	remove := func(table string) {
+		if _, err := pool.Exec(t.Context(), postgres.Named(c, "DELETE FROM "+table)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove("{turns}")
+	_, err := s.Commit(t.Context(), []attend.Write{{Scope: "ops", Expect: version, Rows: []attend.Row{decisionRow("ops", "c")}}})
+	check("Commit without a turn", err)
+	if rec, err := s.Load(t.Context(), "ops"); err != nil || rec.Version != version {
+		t.Errorf("after a Commit that failed, Load = version %d, %v, want %d", rec.Version, err, version)
+	}
+	check("Append without a turn", l.Append(t.Context(), "ops", []attend.Event{{ID: "e", Name: "n"}}))
+	check("Trim without a turn", s.Log().Trim(t.Context(), attend.Retain{Count: 1}, noon))
+	remove("{logs}")
+	_, err = s.Log().Bounds(t.Context())
+	check("Bounds", err)
+	_, err = s.Log().Find(t.Context(), "a", "")
+	check("Find", err)
+	for err := range errorsOf(s.Log(), attend.Query{}) {
+		check("Read", err)
+	}
+	check("Wait", s.Log().(attend.Waiter).Wait(t.Context(), attend.Query{}))
+	err = nil
+	for _, err = range l.Batches(t.Context(), "ops", "") {
+	}
+	check("Batches", err)
+	check("WaitEvents", l.WaitEvents(t.Context(), "ops", ""))
+	for name, open := range openers(pool, c) {
+		if err := open(); !errors.Is(err, postgres.ErrNotMigrated) {
+			t.Errorf("%s: %v, want an error that is ErrNotMigrated", name, err)
+		}
+	}
+}
+
+// A closed store says so, whatever it is asked.
+func TestClosedComesFirst(t *testing.T) {
+	pool := newPool(t, serverURL(t))
+	c := migrated(t, pool, postgres.Config{})
+	s, l := storeOn(t, pool, c), logOn(t, pool, c)
+	s.Close()
+	l.Close()
+	_, commit := s.Commit(t.Context(), []attend.Write{{Scope: "\x00"}})
+	_, load := s.Load(t.Context(), "\x00")
+	for name, err := range map[string]error{
+		"Commit":          commit,
+		"Load":            load,
+		"Trim":            s.Log().Trim(t.Context(), attend.Retain{}, noon),
+		"Append":          l.Append(t.Context(), "", nil),
+		"Append an event": l.Append(t.Context(), "ops", []attend.Event{{}}),
+	} {
+		if !errors.Is(err, attend.ErrClosed) {
+			t.Errorf("%s after Close: %v, want an error that is ErrClosed", name, err)
+		}
+	}
+}
+
+// What no row can be named is found nowhere, and is no error.
+func TestNamesThatNothingHas(t *testing.T) {
+	pool := newPool(t, serverURL(t))
+	c := migrated(t, pool, postgres.Config{})
+	s, l := storeOn(t, pool, c), logOn(t, pool, c)
+	put(t, s, attend.Write{Scope: "ops", Rows: []attend.Row{decisionRow("ops", "d")}})
+	addEvents(t, l, 1, 1)
+	for _, name := range []string{"\x00", "\xff", "ops\x00", strings.Repeat("x", 2000)} {
+		if rec, err := s.Load(t.Context(), attend.Scope(name)); err != nil || rec.Version != 0 {
+			t.Errorf("Load of %.9q = version %d, %v, want 0", name, rec.Version, err)
+		}
+		if err := s.Remove(t.Context(), attend.Scope(name)); err != nil {
+			t.Errorf("Remove of %.9q: %v", name, err)
+		}
+		if got, _, gap := eventIDs(t, l, attend.Scope(name), ""); len(got) > 0 || gap {
+			t.Errorf("Batches of %.9q = %v, gap %v, want none", name, got, gap)
+		}
+		queries := []attend.Query{{Prefix: attend.Prefix(name)}, {Types: []attend.RowType{attend.RowType(name)}}}
+		for _, q := range queries {
+			if got, _ := ids(t, s.Log(), q); len(got) > 0 {
+				t.Errorf("Read of %+.20q = %v, want no rows", q, got)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		for _, q := range queries {
+			if err := s.Log().(attend.Waiter).Wait(ctx, q); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Wait for %.9q: %v, want its context's error", name, err)
+			}
+		}
+		if err := l.WaitEvents(ctx, attend.Scope(name), ""); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("WaitEvents of %.9q: %v, want its context's error", name, err)
+		}
+		cancel()
+	}
+	if err := s.Log().Trim(t.Context(), attend.Retain{Count: math.MaxInt, Verdicts: math.MaxInt, Age: math.MaxInt64}, noon); err != nil {
+		t.Errorf("Trim that keeps all there can be: %v", err)
 	}
 }

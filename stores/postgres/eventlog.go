@@ -69,22 +69,23 @@ func (l *EventLog) retain(ctx context.Context) {
 
 // surplus is the position up to which there are more events than are kept.
 func (l *EventLog) surplus(ctx context.Context) (pos int64, err error) {
-	keep := l.cfg.Retain.Count
-	if keep <= 0 {
+	if l.cfg.Retain.Count <= 0 {
 		return 0, nil
 	}
-	err = l.call(ctx, "trim events", true, func(ctx context.Context) error {
-		return l.pool.QueryRow(ctx, l.cfg.named(`SELECT coalesce(
-			(SELECT pos FROM {events} ORDER BY pos DESC OFFSET $1 LIMIT 1), 0)`), keep).Scan(&pos)
+	sql := l.cfg.named(`SELECT coalesce((SELECT pos FROM {events} WHERE pos < $1 ORDER BY pos DESC OFFSET $2 - 1 LIMIT 1), 0)`)
+	return walk(l.cfg.Retain.Count, func(before int64, step int) (pos int64, err error) {
+		err = l.call(ctx, "trim events", true, func(ctx context.Context) error {
+			return l.pool.QueryRow(ctx, sql, before, step).Scan(&pos)
+		})
+		return pos, err
 	})
-	return pos, err
 }
 
 // trim deletes up to 1,000 of the oldest events, those up to a position and
 // those that are too old.
 func (l *EventLog) trim(ctx context.Context, upTo int64) (n int, err error) {
 	sql := l.cfg.named(`WITH turn AS MATERIALIZED (
-			SELECT FROM {turns} WHERE name = 'trim-events' FOR NO KEY UPDATE SKIP LOCKED
+			SELECT FROM {turns} WHERE name = 'trim-events' AND EXISTS (SELECT FROM {logs} WHERE name = 'events') FOR NO KEY UPDATE SKIP LOCKED
 		),
 		old AS MATERIALIZED (
 			SELECT pos FROM (SELECT pos, taken FROM {events} WHERE (SELECT count(*) FROM turn) > 0 ORDER BY pos LIMIT $3) x

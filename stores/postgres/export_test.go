@@ -5,12 +5,19 @@ import attend "github.com/attend-go/attend/core"
 // CommitStatement is what a Commit of these writes sends.
 func CommitStatement(s *Store, writes []attend.Write) (sql string, args []any) {
 	g := newGroup(writes)
-	return s.texts.of(s.cfg, g.shape), g.args()
+	return s.texts.of(g.shape), g.args()
 }
 
 // AppendStatement is what an Append of one event sends.
 func AppendStatement(l *EventLog, scope, id string, body []byte) (sql string, args []any) {
-	return l.cfg.named(appendText()), []any{[]string{scope}, []string{id}, [][]byte{body}}
+	return l.cfg.named(appendText(l.base())), []any{[]string{scope}, []string{id}, [][]byte{body}}
+}
+
+// Waiting is how many calls of Append wait to be taken along.
+func Waiting(l *EventLog) int {
+	l.queue.mu.Lock()
+	defer l.queue.mu.Unlock()
+	return len(l.queue.waiting)
 }
 
 // Named puts the names of c's tables into a text of SQL.
@@ -50,3 +57,8 @@ func ReadStatement(s *Store, q attend.Query) (sql string, args []any) {
 
 // WaitStatement is what a Wait sends.
 func WaitStatement(s *Store, q attend.Query) (sql string, args []any) { return s.log.waitText(q) }
+
+// Walk goes back from the newest row.
+func Walk(count int, back func(before int64, step int) (int64, error)) (int64, error) {
+	return walk(count, back)
+}

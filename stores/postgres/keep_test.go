@@ -217,3 +217,59 @@ func TestProducersAtOnce(t *testing.T) {
 		t.Errorf("the log has %d events, want %d", total, producers*each)
 	}
 }
+
+// Looking for what is too old costs what is, however much is not.
+func TestAgeReadsNoMoreThanItDeletes(t *testing.T) {
+	pool := newPool(t, newDatabase(t, ""))
+	c := migrated(t, pool, postgres.Config{})
+	s := storeOn(t, pool, c)
+	const old, young = 1500, 30_000
+	if _, err := pool.Exec(t.Context(), postgres.Named(c, `INSERT INTO {rows} (base, type, scope, id, at, body)
+		SELECT 0, 'decision', 'ops', n, CASE WHEN n <= $1 AND n <> 5 THEN 0 ELSE $2::bigint END, '{}' FROM generate_series(1, $3::int) n`),
+		old, noon.UnixMilli(), old+young); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), postgres.Named(c, "VACUUM ANALYZE {rows}")); err != nil {
+		t.Fatal(err)
+	}
+	read := func() (n int) {
+		pool.Reset() // a session tells what it has read when it ends
+		time.Sleep(300 * time.Millisecond)
+		if err := pool.QueryRow(t.Context(), `SELECT (SELECT sum(seq_tup_read) FROM pg_stat_user_tables)
+			+ (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes)`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	trim := func() {
+		if err := s.Log().Trim(t.Context(), attend.Retain{Age: time.Hour}, noon); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trim()
+	if got, _ := ids(t, s.Log(), attend.Query{}); len(got) != young || got[0] != attend.DecisionID(fmt.Sprint(old+1)) {
+		t.Errorf("%d rows are left, from %s on, want %d, from %d on", len(got), got[0], young, old+1)
+	}
+	before := read()
+	trim()
+	if n := read() - before; n > young/4 {
+		t.Errorf("a Trim with nothing to delete read %d rows of %d", n, young)
+	}
+}
+
+// A count that is more than one statement counts is still exact.
+func TestWalk(t *testing.T) {
+	for _, rows := range []int64{0, 1, 99_999, 100_000, 100_001, 250_000} {
+		for _, count := range []int{1, 99_999, 100_000, 100_001, 249_999, 250_000, 1 << 62} {
+			got, err := postgres.Walk(count, func(before int64, step int) (int64, error) {
+				if step < 1 || step > 100_000 {
+					t.Fatalf("a step of %d rows", step)
+				}
+				return max(min(before, rows+1)-int64(step), 0), nil
+			})
+			if want := max(rows-int64(count), 0); err != nil || got != want {
+				t.Errorf("the newest row of %d that is too many for %d is %d, %v, want %d", rows, count, got, err, want)
+			}
+		}
+	}
+}

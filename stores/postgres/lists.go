@@ -79,11 +79,15 @@ func list(t attend.RowType, name string) int64 {
 }
 
 // narrow writes what a row of type t that q wants must be, and returns its
-// arguments, numbered from n.
+// arguments, numbered from n. What no row can have is not sent to the server,
+// which might refuse it.
 func narrow(t attend.RowType, p attend.Prefix, n int) (where string, args []any) {
 	arg := func(v any) string {
 		args = append(args, v)
 		return "$" + strconv.Itoa(n+len(args)-1)
+	}
+	if classOf(t) < 0 || !validText(string(p)) {
+		return "false", nil
 	}
 	var b strings.Builder
 	if key, level := listFor(t, p); level > 0 {

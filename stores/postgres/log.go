@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -26,13 +27,15 @@ func (l *decisionLog) init(d *db) {
 }
 
 // bounds is the log's state, as seen by the statement that it is part of.
-const bounds = `b AS MATERIALIZED (
-	SELECT ` + epoch + ` AS epoch, l.trimmed, l.trimmed_verdicts, greatest(l.trimmed, l.trimmed_verdicts,
+func (d *db) bounds() string {
+	return `b AS MATERIALIZED (
+	SELECT ` + d.epoch() + ` AS epoch, l.trimmed, l.trimmed_verdicts, greatest(l.trimmed, l.trimmed_verdicts,
 		(SELECT max(pos) FROM {rows} WHERE type = 'decision'),
 		(SELECT max(pos) FROM {rows} WHERE type = 'letter'),
 		(SELECT max(pos) FROM {rows} WHERE type = 'verdict')) AS newest
 	FROM {logs} l WHERE l.name = 'decisions'
 )`
+}
 
 // fields are where the columns of bounds go.
 func fields(b *attend.Bounds) []any {
@@ -42,9 +45,18 @@ func fields(b *attend.Bounds) []any {
 // Bounds implements [attend.DecisionLog].
 func (l *decisionLog) Bounds(ctx context.Context) (b attend.Bounds, err error) {
 	err = l.db.call(ctx, "bounds", true, func(ctx context.Context) error {
-		return l.db.pool.QueryRow(ctx, l.db.cfg.named("WITH "+bounds+" SELECT * FROM b")).Scan(fields(&b)...)
+		err := l.db.pool.QueryRow(ctx, l.db.cfg.named("WITH "+l.db.bounds()+" SELECT * FROM b")).Scan(fields(&b)...)
+		return l.db.known(err, "decisions")
 	})
 	return b, err
+}
+
+// known is err, but a clear one where a log's own row is missing.
+func (d *db) known(err error, log string) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return d.cfg.noRow("{logs}", log)
+	}
+	return err
 }
 
 // Pages of Read: at most so many rows, and about so many bytes of bodies.
@@ -83,7 +95,7 @@ func (l *decisionLog) page(ctx context.Context, q attend.Query, seen *attend.Bou
 	var now attend.Bounds
 	size := 0
 	err = l.db.call(ctx, "read", true, func(ctx context.Context) error {
-		page, size = page[:0], 0
+		now, page, size = attend.Bounds{}, page[:0], 0
 		rows, err := l.db.pool.Query(ctx, sql, args...)
 		if err != nil {
 			return err
@@ -96,6 +108,9 @@ func (l *decisionLog) page(ctx context.Context, q attend.Query, seen *attend.Bou
 			}
 			return nil
 		})
+		if err == nil && now.Epoch == "" {
+			return l.db.cfg.noRow("{logs}", "decisions")
+		}
 		return err
 	})
 	if err != nil {
@@ -128,7 +143,7 @@ func (l *decisionLog) pageText(q attend.Query, limit int) (sql string, args []an
 		args = append(args, more...)
 		parts = append(parts, `SELECT pos, type, scope, id, at, body FROM {rows} WHERE `+where+` AND pos > $1 ORDER BY pos LIMIT $2`)
 	}
-	return l.db.cfg.named(`WITH ` + bounds + `,
+	return l.db.cfg.named(`WITH ` + l.db.bounds() + `,
 		p AS (SELECT x.*, sum(octet_length(x.body)) OVER (ORDER BY x.pos) - octet_length(x.body) AS before
 			FROM (` + merge(parts, "ORDER BY pos LIMIT $2") + `) x)
 		SELECT b.*, p.pos, p.type, p.scope, p.id, p.at, p.body FROM b LEFT JOIN p ON p.before < $3 ORDER BY p.pos`), args

@@ -94,7 +94,9 @@ func migrate(ctx context.Context, tx pgx.Tx, c Config, steps []string) error {
 	return settle(ctx, tx, c)
 }
 
-// settle writes what depends on the server, and grants what the role needs.
+// settle writes what depends on the server, and grants what the role needs. A log
+// that is not bound stays so, since the stores that are open would know it under
+// another epoch than those that open later.
 func settle(ctx context.Context, tx pgx.Tx, c Config) error {
 	own, err := lineageOf(ctx, tx)
 	if err != nil {
@@ -102,13 +104,13 @@ func settle(ctx context.Context, tx pgx.Tx, c Config) error {
 	}
 	for _, log := range []string{"decisions", "events"} {
 		_, err := tx.Exec(ctx, c.named(`INSERT INTO {logs} AS l (name, epoch, bound) VALUES ($1, $2, $3)
-			ON CONFLICT (name) DO UPDATE SET bound = excluded.bound`), pgx.QueryExecModeExec, log, rand.Text(), own != nil)
+			ON CONFLICT (name) DO UPDATE SET bound = l.bound AND excluded.bound`), pgx.QueryExecModeExec, log, rand.Text(), own != nil)
 		if err != nil {
 			return err
 		}
 		// A lineage that is known stays: the jump belongs to the next append.
-		_, err = tx.Exec(ctx, c.named(`UPDATE {turns} SET lineage = CASE WHEN $2 THEN coalesce(lineage, $3) END WHERE name = $1`),
-			pgx.QueryExecModeExec, log, own != nil, own)
+		_, err = tx.Exec(ctx, c.named(`UPDATE {turns} t SET lineage = CASE WHEN l.bound THEN coalesce(t.lineage, $2) END
+			FROM {logs} l WHERE l.name = t.name AND t.name = $1`), pgx.QueryExecModeExec, log, own)
 		if err != nil {
 			return err
 		}
@@ -135,7 +137,7 @@ func lineageOf(ctx context.Context, tx pgx.Tx) (*string, error) {
 	var open bool
 	err := tx.QueryRow(ctx, `SELECT count(*) = 3 AND bool_and(has_function_privilege('public', p.oid, 'EXECUTE')) FROM pg_proc p
 		WHERE p.pronamespace = 'pg_catalog'::regnamespace
-		AND p.proname IN ('pg_control_system', 'pg_walfile_name', 'pg_current_wal_lsn')`, pgx.QueryExecModeExec).Scan(&open)
+		AND p.proname IN (`+lineageFunctions+`)`, pgx.QueryExecModeExec).Scan(&open)
 	if err != nil || !open {
 		return nil, err
 	}

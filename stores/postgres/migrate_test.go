@@ -237,3 +237,48 @@ func TestRoleTrims(t *testing.T) {
 		t.Errorf("after Trim to one row the log has %v", got)
 	}
 }
+
+// A hardened server lets nobody but superusers ask who it is.
+func TestServerThatHidesItsIdentity(t *testing.T) {
+	for _, function := range []string{"pg_control_system()", "pg_walfile_name(pg_lsn)"} {
+		server := ownServer(t, nil)
+		admin := newPool(t, server.URL())
+		before := postgres.Config{Prefix: "before_"}
+		if err := postgres.Migrate(t.Context(), admin, before); err != nil {
+			t.Fatal(err)
+		}
+		role, as := newRole(t, server.URL(), "pw")
+		if _, err := admin.Exec(t.Context(), "REVOKE EXECUTE ON FUNCTION "+function+" FROM PUBLIC"); err != nil {
+			t.Fatal(err)
+		}
+		c := postgres.Config{Role: role}
+		if err := postgres.Migrate(t.Context(), admin, c); err != nil {
+			t.Fatal(err)
+		}
+		pool := newPool(t, as)
+		s, l := storeOn(t, pool, c), logOn(t, pool, c)
+		put(t, s, attend.Write{Scope: "ops", Rows: []attend.Row{decisionRow("ops", "d")}})
+		if b, err := s.Log().Bounds(t.Context()); err != nil || b.Newest == 0 {
+			t.Errorf("without %s: Bounds = %+v, %v", function, b, err)
+		}
+		if got, _ := ids(t, s.Log(), attend.Query{}); len(got) != 1 {
+			t.Errorf("without %s: Read yields %v, want one row", function, got)
+		}
+		addEvents(t, l, 1, 2)
+		if got, _, _ := eventIDs(t, l, "ops", ""); len(got) != 2 {
+			t.Errorf("without %s: Batches yields %v, want two events", function, got)
+		}
+		// Tables of before say what to do, and Migrate helps.
+		before.Role = role
+		if _, err := admin.Exec(t.Context(), "GRANT SELECT ON before_schema, before_logs TO "+role); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := postgres.New(t.Context(), pool, before); !errors.Is(err, postgres.ErrNotMigrated) {
+			t.Errorf("without %s: New on tables of before: %v, want an error that is ErrNotMigrated", function, err)
+		}
+		if err := postgres.Migrate(t.Context(), admin, before); err != nil {
+			t.Fatal(err)
+		}
+		put(t, storeOn(t, pool, before), attend.Write{Scope: "ops", Rows: []attend.Row{decisionRow("ops", "d")}})
+	}
+}

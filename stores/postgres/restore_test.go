@@ -248,3 +248,45 @@ func lose(t testing.TB, pool *pgxpool.Pool, c postgres.Config) {
 		}
 	}
 }
+
+// Where it is not noticed that rows were put back, the statement of the package's
+// documentation begins another life.
+func TestAnotherLifeByHand(t *testing.T) {
+	pool := newPool(t, serverURL(t))
+	c := migrated(t, pool, postgres.Config{})
+	s, l := storeOn(t, pool, c), logOn(t, pool, c)
+	addRows(t, s, 1, 3)
+	addEvents(t, l, 1, 3)
+	_, at := ids(t, s.Log(), attend.Query{})
+	_, eventsAt, _ := eventIDs(t, l, "ops", "")
+	if _, err := pool.Exec(t.Context(), postgres.Named(c, "UPDATE {logs} SET epoch = gen_random_uuid()")); err != nil {
+		t.Fatal(err)
+	}
+	for err := range errorsOf(s.Log(), attend.Query{After: at}) {
+		if !errors.Is(err, attend.ErrTruncated) {
+			t.Errorf("Read behind a cursor of before: %v, want an error that is ErrTruncated", err)
+		}
+	}
+	if _, after, gap := eventIDs(t, l, "ops", eventsAt); !gap {
+		t.Error("Batches behind a cursor of before has no gap")
+	} else if got, _, gap := eventIDs(t, l, "ops", after); gap || len(got) > 0 {
+		t.Errorf("behind the newest of the new life there is %v with gap %v", got, gap)
+	}
+}
+
+// Two servers that begin with one backup give out other positions.
+func TestJumpsDiffer(t *testing.T) {
+	pool := newPool(t, serverURL(t))
+	var at [2]attend.LogCursor
+	for i := range at {
+		c := migrated(t, pool, postgres.Config{})
+		s := storeOn(t, pool, c)
+		addRows(t, s, 1, 10)
+		lose(t, pool, c)
+		addRows(t, s, 11, 11)
+		_, at[i] = ids(t, s.Log(), attend.Query{})
+	}
+	if at[0].Position == at[1].Position || at[0].Position < 1<<32 {
+		t.Errorf("positions after a jump are %d and %d, want two that are far ahead", at[0].Position, at[1].Position)
+	}
+}

@@ -2,10 +2,8 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	attend "github.com/attend-go/attend/core"
@@ -43,13 +41,13 @@ func (l *decisionLog) Find(ctx context.Context, id attend.DecisionID, t attend.R
 	var e string
 	var r rowFields
 	err := l.db.call(ctx, "find", true, func(ctx context.Context) error {
-		err := l.db.pool.QueryRow(ctx, l.db.cfg.named(`SELECT `+epoch+`, r.pos, r.type, r.scope, r.id, r.at, r.body
-			FROM {rows} r, {logs} l WHERE l.name = 'decisions' AND r.id = $1 AND r.type = $2
-			ORDER BY r.pos DESC LIMIT 1`), string(id), string(t)).Scan(append([]any{&e}, r.fields()...)...)
-		if errors.Is(err, pgx.ErrNoRows) {
+		err := l.db.pool.QueryRow(ctx, l.db.cfg.named(`SELECT `+l.db.epoch()+`, r.* FROM {logs} l LEFT JOIN (
+				SELECT pos, type, scope, id, at, body FROM {rows} WHERE id = $1 AND type = $2 ORDER BY pos DESC LIMIT 1
+			) r ON true WHERE l.name = 'decisions'`), string(id), string(t)).Scan(append([]any{&e}, r.fields()...)...)
+		if err == nil && r.pos == nil {
 			return attend.ErrNotFound
 		}
-		return err
+		return l.db.known(err, "decisions")
 	})
 	if err != nil {
 		return attend.Entry{}, err

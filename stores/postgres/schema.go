@@ -1,5 +1,11 @@
 package postgres
 
+import (
+	"fmt"
+
+	attend "github.com/attend-go/attend/core"
+)
+
 // schema is the tables, as the steps that made them: the stored version is how
 // many of them there were. A step that was released is never changed, and a new
 // one leaves a running process of the release before it able to work.
@@ -101,8 +107,32 @@ func tables() []string {
 // backup, were given out by another lineage.
 const lineage = `(SELECT system_identifier FROM pg_control_system()) || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8)`
 
+// lineageFunctions are what it calls.
+const lineageFunctions = `'pg_control_system', 'pg_walfile_name', 'pg_current_wal_lsn'`
+
 // epoch is the stored one, and what makes a copy of the tables another log: the
-// server, the database and the table that it is read from.
-const epoch = `l.epoch || '-' || left(md5(concat_ws('/', l.tableoid::text,
-	(SELECT d.oid FROM pg_database d WHERE d.datname = current_database())::text,
-	CASE WHEN l.bound THEN (SELECT c.system_identifier FROM pg_control_system() c)::text END)), 16)`
+// server, the database and the table that it is read from. The server checks the
+// right to call a function when a statement begins, also where CASE goes another
+// way, so logs that are not bound have a text without it.
+func (d *db) epoch() string {
+	server := ""
+	if d.bound {
+		server = `,
+	CASE WHEN l.bound THEN (SELECT c.system_identifier FROM pg_control_system() c)::text END`
+	}
+	return `l.epoch || '-' || left(encode(sha256(concat_ws('/', l.tableoid::text,
+	(SELECT d.oid FROM pg_database d WHERE d.datname = current_database())::text` + server + `)::bytea), 'hex'), 16)`
+}
+
+// base is what is added to a sequence; NULL where positions must jump first.
+func (d *db) base() string {
+	if !d.bound {
+		return `t.base`
+	}
+	return `CASE WHEN t.lineage IS NULL OR t.lineage = ` + lineage + ` THEN t.base END`
+}
+
+// noRow is the error where a row is missing that Migrate wrote.
+func (c Config) noRow(table, name string) error {
+	return fmt.Errorf("the table %s has no row %q: %w", c.named(table), name, attend.ErrCorrupt)
+}

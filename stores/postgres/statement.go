@@ -41,19 +41,23 @@ const never = "9223372036854775807"
 
 // statements are the texts that depend on the prefix alone.
 type statements struct {
-	load, remove, due, mend string
+	load, remove, unsnap, due, mend string
 
+	cfg    Config
+	base   string
 	mu     sync.Mutex
 	commit [shapes]string
 }
 
 // init fills in what each store needs.
-func (t *statements) init(c Config) {
-	t.load = c.named(`SELECT h.version, s.snapshot, h.tail FROM {scopes} h
+func (t *statements) init(d *db) {
+	c := d.cfg
+	t.cfg, t.base = c, d.base()
+	t.load = c.named(`SELECT h.version, s.snapshot, h.tail, h.snapped IS NOT NULL AND s.scope IS NULL FROM {scopes} h
 		LEFT JOIN {snapshots} s ON s.scope = h.scope AND s.version = h.snapped WHERE h.scope = $1`)
-	// The scope's row first, as everywhere.
 	t.remove = c.named(`WITH gone AS (DELETE FROM {scopes} WHERE scope = $1 RETURNING 1)
-		DELETE FROM {snapshots} WHERE scope = $1 AND (SELECT count(*) FROM gone) >= 0`)
+		SELECT count(*), ` + durable + ` FROM gone`)
+	t.unsnap = c.named(`DELETE FROM {snapshots} WHERE scope = $1`)
 	t.due = c.named(`SELECT scope, look, due FROM {scopes}
 		WHERE (look, scope) > ($1, $2) AND look <= $3 ORDER BY look, scope LIMIT $4`)
 	t.mend = c.named(`UPDATE {scopes} h SET look = h.due FROM (
@@ -63,16 +67,16 @@ func (t *statements) init(c Config) {
 }
 
 // of returns the text for a shape.
-func (t *statements) of(c Config, s shape) string {
+func (t *statements) of(s shape) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.commit[s] == "" {
-		t.commit[s] = c.named(commitText(s))
+		t.commit[s] = t.cfg.named(commitText(s, t.base))
 	}
 	return t.commit[s]
 }
 
-func commitText(s shape) string {
+func commitText(s shape, base string) string {
 	var b strings.Builder
 	b.WriteString(`WITH w AS MATERIALIZED (
 	SELECT * FROM unnest(` + hidden("$1::text[]", "$2::bigint[]", "$3::bigint[]", "$4::bigint[]", "$5::bytea[]", "$6::bytea[]", "$7::smallint[]") + `)
@@ -158,7 +162,7 @@ dropped AS (
 	}
 	told := ""
 	if s&hasRows != 0 {
-		b.WriteString(rowsText(done))
+		b.WriteString(rowsText(done, base))
 		told = ", (SELECT pg_notify('{rows}', '') FROM turn)"
 	}
 	b.WriteString("\nSELECT array_agg(i), " + durable + told + " FROM landed")
@@ -178,8 +182,9 @@ func hidden(params ...string) string {
 // rowsText appends rows of the writes that landed, in their order. Whoever has
 // the turn keeps it until its commit can be seen, and takes positions under it:
 // so they become visible in their order. It is taken last, and only where there
-// are rows. A lineage that is not the server's own makes base NULL, which fails.
-func rowsText(done string) string {
+// are rows. A lineage that is not the server's own makes base NULL, which fails;
+// so does a turn that is missing, for which max gives a row.
+func rowsText(done, base string) string {
 	return `,
 r AS MATERIALIZED (
 	SELECT * FROM unnest(` + hidden("$8::bigint[]", "$9::text[]", "$10::text[]", "$11::text[]", "$12::bigint[]", "$13::bytea[]",
@@ -188,20 +193,17 @@ r AS MATERIALIZED (
 	WHERE CASE WHEN i IN (SELECT i FROM landed) THEN true END
 ),
 turn AS MATERIALIZED (
-	SELECT ` + turnBase + ` AS base FROM {turns} t
+	SELECT ` + base + ` AS base FROM {turns} t
 	WHERE t.name = 'decisions' AND (SELECT count(*) FROM r) > 0 AND ` + done + `
 	FOR NO KEY UPDATE
 ),
 appended AS (
 	INSERT INTO {rows} (base, type, scope, id, at, body, k1, k2, k3, k4)
-	SELECT turn.base, r.type, r.scope, r.id, r.at, r.body,
+	SELECT t.base, r.type, r.scope, r.id, r.at, r.body,
 		nullif(r.k1, 0), nullif(r.k2, 0), nullif(r.k3, 0), nullif(r.k4, 0)
-	FROM turn, r ORDER BY r.n
+	FROM (SELECT max(base) AS base FROM turn) t, r ORDER BY r.n
 )`
 }
-
-// turnBase is what is added to a sequence; NULL where positions must jump first.
-const turnBase = `CASE WHEN t.lineage IS NULL OR t.lineage = ` + lineage + ` THEN t.base END`
 
 // durable makes the commit wait until it is on disk, where the session would not
 // have it wait. Stricter settings than the plain one stay.

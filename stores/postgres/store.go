@@ -48,7 +48,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Store, error) {
 
 func newStore(d *db) *Store {
 	s := &Store{db: d}
-	s.texts.init(d.cfg)
+	s.texts.init(d)
 	s.log.init(d)
 	if s.cfg.Retain != (attend.Retain{}) {
 		s.keeper = newKeeper(s.cfg.Retain.Count, s.cfg.Retain.Verdicts)
@@ -65,7 +65,9 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Log returns the store's decision log. It is an [attend.Waiter].
+// Log returns the store's decision log. It is an [attend.Waiter]. Its Trim looks
+// for what is too old among the oldest rows, 1,000 at a time, and ends where none
+// of 1,000 is: an old row behind so many younger ones waits until they are old.
 func (s *Store) Log() attend.DecisionLog { return &s.log }
 
 // Load returns what is kept of the scope, as [attend.ScopeStore] says.
@@ -73,14 +75,17 @@ func (s *Store) Load(ctx context.Context, scope attend.Scope) (attend.Record, er
 	var rec attend.Record
 	var version int64
 	var tail []byte
+	var lost bool
 	err := s.call(ctx, "load", true, func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, s.texts.load, string(scope)).Scan(&version, &rec.Snapshot, &tail)
+		return s.pool.QueryRow(ctx, s.texts.load, nameOf(scope)).Scan(&version, &rec.Snapshot, &tail, &lost)
 	})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return attend.Record{}, nil
 	case err != nil:
 		return attend.Record{}, err
+	case lost:
+		return attend.Record{}, fmt.Errorf("postgres: load: a scope's snapshot is missing: %w", attend.ErrCorrupt)
 	}
 	rec.Version = uint64(version)
 	if rec.Tail, err = splitTail(tail); err != nil {
@@ -90,9 +95,29 @@ func (s *Store) Load(ctx context.Context, scope attend.Scope) (attend.Record, er
 }
 
 // Remove forgets the scope, as [attend.ScopeStore] says.
+//
+// It is two statements: the first waits for whoever has the scope, and only the
+// second sees the snapshot that came with it. Where there is no scope no snapshot
+// is touched, since it would be that of one that is being made.
 func (s *Store) Remove(ctx context.Context, scope attend.Scope) error {
+	o := pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
 	return s.call(ctx, "remove", true, func(ctx context.Context) error {
-		_, err := s.pool.Exec(ctx, s.texts.remove, string(scope))
-		return err
+		return pgx.BeginTxFunc(ctx, s.pool, o, func(tx pgx.Tx) error {
+			n := 0
+			if err := tx.QueryRow(ctx, s.texts.remove, nameOf(scope)).Scan(&n, nil); err != nil || n == 0 {
+				return err
+			}
+			_, err := tx.Exec(ctx, s.texts.unsnap, nameOf(scope))
+			return err
+		})
 	})
+}
+
+// nameOf is the scope's name as a parameter; one that PostgreSQL can't hold is
+// the empty one, which no scope has.
+func nameOf(scope attend.Scope) string {
+	if !validText(string(scope)) {
+		return ""
+	}
+	return string(scope)
 }

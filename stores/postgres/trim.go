@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,7 +16,14 @@ import (
 const trimStep = 1000
 
 // Trim implements [attend.DecisionLog]. It deletes 1,000 rows at a time.
+//
+// For the age it looks at the oldest rows, 1,000 at a time, and ends where none
+// of 1,000 is too old: so it costs what it deletes, and is exact as long as rows
+// are not that far out of order.
 func (l *decisionLog) Trim(ctx context.Context, keep attend.Retain, now time.Time) error {
+	if err := l.db.ready(ctx, "trim"); err != nil {
+		return err
+	}
 	for c, count := range [2]int{keep.Count, keep.Verdicts} {
 		cutoff, stale := now.Add(-keep.Age).UnixMilli(), keep.Age > 0
 		if _, err := l.trim(ctx, c, count, cutoff, stale, ""); err != nil {
@@ -58,6 +67,9 @@ func (l *decisionLog) trim(ctx context.Context, class, count int, cutoff int64, 
 	}
 	for upTo > 0 {
 		n, turn, err := l.trimRows(ctx, class, upTo, lock)
+		if err == nil && !turn && lock == "" {
+			err = fmt.Errorf("postgres: trim: %w", l.db.cfg.noRow("{turns} or {logs}", "trim"))
+		}
 		if err != nil || !turn {
 			return deleted, err
 		}
@@ -79,7 +91,7 @@ func (l *decisionLog) trim(ctx context.Context, class, count int, cutoff int64, 
 func (l *decisionLog) trimRows(ctx context.Context, class int, upTo int64, lock string) (n int, turn bool, err error) {
 	mark := [2]string{"trimmed", "trimmed_verdicts"}[class]
 	sql := l.db.cfg.named(`WITH turn AS MATERIALIZED (
-			SELECT FROM {turns} WHERE name = 'trim' FOR NO KEY UPDATE` + lock + `
+			SELECT FROM {turns} WHERE name = 'trim' AND EXISTS (SELECT FROM {logs} WHERE name = 'decisions') FOR NO KEY UPDATE` + lock + `
 		),
 		old AS MATERIALIZED (
 			SELECT x.type, x.pos FROM (` + ofClass(class, "type, pos", "pos <= $1 AND (SELECT count(*) FROM turn) > 0", "pos LIMIT $2") + `) x
@@ -120,16 +132,49 @@ func (l *decisionLog) number(ctx context.Context, sql string, args ...any) (n in
 	return n, found, err
 }
 
+// surplusStep is how many rows one statement counts. It has no time for all of a
+// large log.
+const surplusStep = 100_000
+
 // surplus is the position up to which the class has more than count rows.
-func (l *decisionLog) surplus(ctx context.Context, class, count int) (int64, error) {
-	pos, _, err := l.number(ctx, "SELECT pos FROM ("+ofClass(class, "pos", "true", "pos DESC LIMIT $1::bigint + 1")+") x ORDER BY pos DESC OFFSET $1::bigint LIMIT 1", count)
+func (l *decisionLog) surplus(ctx context.Context, class, count int) (pos int64, err error) {
+	sql := "SELECT pos FROM (" + ofClass(class, "pos", "pos < $1", "pos DESC LIMIT $2") + ") x ORDER BY pos DESC OFFSET $2 - 1 LIMIT 1"
+	return walk(count, func(before int64, step int) (int64, error) {
+		pos, _, err := l.number(ctx, sql, before, step)
+		return pos, err
+	})
+}
+
+// walk goes count rows back from the newest, and to the one before. back is the
+// position of the row that is so many steps before another, 0 if there is none.
+func walk(count int, back func(before int64, step int) (int64, error)) (pos int64, err error) {
+	pos = math.MaxInt64
+	for pos > 0 && count > 0 && err == nil {
+		step := min(count, surplusStep)
+		count -= step
+		pos, err = back(pos, step)
+	}
+	if pos > 0 && err == nil {
+		pos, err = back(pos, 1)
+	}
 	return pos, err
 }
 
-// stale is the newest position of the class at which a row is of before cutoff.
-func (l *decisionLog) stale(ctx context.Context, class int, cutoff int64) (int64, error) {
-	pos, _, err := l.number(ctx, "SELECT pos FROM ("+ofClass(class, "pos", "at < $1", "pos DESC LIMIT 1")+") x", cutoff)
-	return pos, err
+// stale is the newest position at which a row is of before cutoff, among the
+// oldest rows of the class.
+func (l *decisionLog) stale(ctx context.Context, class int, cutoff int64) (pos int64, err error) {
+	sql := l.db.cfg.named("SELECT coalesce(max(pos) FILTER (WHERE at < $1), 0), coalesce(max(pos), 0) FROM (" +
+		ofClass(class, "pos, at", "pos > $2", "pos LIMIT $3") + ") x")
+	for found, last := int64(1), int64(0); found > 0; {
+		err := l.db.call(ctx, "trim", true, func(ctx context.Context) error {
+			return l.db.pool.QueryRow(ctx, sql, cutoff, last, trimStep).Scan(&found, &last)
+		})
+		if err != nil {
+			return 0, err
+		}
+		pos = max(pos, found)
+	}
+	return pos, nil
 }
 
 // left reports whether the class has rows up to a position.

@@ -20,7 +20,7 @@ func (l *decisionLog) Wait(ctx context.Context, q attend.Query) error {
 	return l.hub.wait(ctx, "wait", w, func() (ready bool, at place, err error) {
 		var b attend.Bounds
 		err = l.db.call(ctx, "wait", true, func(ctx context.Context) error {
-			return l.db.pool.QueryRow(ctx, sql, args...).Scan(append(fields(&b), &ready)...)
+			return l.db.known(l.db.pool.QueryRow(ctx, sql, args...).Scan(append(fields(&b), &ready)...), "decisions")
 		})
 		return ready || b.Check(q) != nil, place{b.Epoch, int64(b.Newest)}, err
 	})
@@ -35,7 +35,7 @@ func (l *decisionLog) waitText(q attend.Query) (sql string, args []any) {
 		args = append(args, more...)
 		parts = append(parts, `EXISTS (SELECT FROM {rows} WHERE `+where+` AND pos > $1)`)
 	}
-	return l.db.cfg.named(`WITH ` + bounds + ` SELECT b.*, ` + strings.Join(parts, " OR ") + ` FROM b`), args
+	return l.db.cfg.named(`WITH ` + l.db.bounds() + ` SELECT b.*, ` + strings.Join(parts, " OR ") + ` FROM b`), args
 }
 
 // lookRows is how many rows a hub asks for at a time.
@@ -49,7 +49,7 @@ func (l *decisionLog) news(ctx context.Context, after int64) (n news[attend.Row]
 			parts = append(parts, `SELECT pos, type, scope FROM {rows} WHERE type = '`+string(t)+`' AND pos > $1 ORDER BY pos LIMIT $2`)
 		}
 	}
-	sql := l.db.cfg.named(`WITH ` + bounds + ` SELECT b.*, p.* FROM b
+	sql := l.db.cfg.named(`WITH ` + l.db.bounds() + ` SELECT b.*, p.* FROM b
 		LEFT JOIN (` + merge(parts, "ORDER BY pos LIMIT $2") + `) p ON true ORDER BY p.pos`)
 	err = l.db.call(ctx, "wait", true, func(ctx context.Context) error {
 		n = news[attend.Row]{}
