@@ -15,8 +15,9 @@ import (
 
 // A backend is a database as package journal wants it.
 type backend struct {
-	d   *database
-	log *decisionLog
+	d    *database
+	wait *waiters
+	log  *journal.Log
 }
 
 // Update begins a transaction, and tells the log's readers of new rows once it
@@ -28,7 +29,12 @@ func (b *backend) Update(ctx context.Context, f func(journal.Tx) error) error {
 		return f(t)
 	})
 	if err == nil && len(t.rows) > 0 {
-		b.log.grown(t.rows)
+		var topics []journal.Topic
+		for i := range t.rows {
+			topics = journal.RowTopics(topics, t.rows[i].Type, t.rows[i].Scope)
+		}
+		b.wait.Tell(topics)
+		b.log.Grown()
 	}
 	return err
 }
@@ -42,8 +48,11 @@ type jreader struct{ tx *bbolt.Tx }
 func (r *jreader) Bounds() (journal.Bounds, error) {
 	j := r.tx.Bucket(bucketJournal)
 	b := journal.Bounds{Newest: j.Sequence(), Oldest: j.Sequence() + 1}
-	if k, _ := j.Cursor().First(); k != nil {
+	c := j.Cursor()
+	if k, _ := c.First(); k != nil {
 		b.Oldest = number(k)
+		_, v := c.Last()
+		b.Tag = number(v)
 	}
 	return b, nil
 }
@@ -52,7 +61,8 @@ func (r *jreader) Records(seq uint64) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		c := r.tx.Bucket(bucketJournal).Cursor()
 		for k, v := c.Seek(key(seq + 1)); k != nil; k, v = c.Next() {
-			if !yield(journal.Record{Seq: number(k), Body: v}, nil) {
+			rec := journal.Record{Seq: number(k), Tag: number(v), Body: v[min(len(v), 8):]}
+			if !yield(rec, nil) {
 				return
 			}
 		}
@@ -112,14 +122,14 @@ type jtx struct {
 	rows []attend.Row
 }
 
-func (t *jtx) Append(body []byte) (uint64, error) {
+func (t *jtx) Append(tag uint64, body []byte) (uint64, error) {
 	j := t.tx.Bucket(bucketJournal)
 	j.FillPercent = 1 // keys only grow
 	seq, err := j.NextSequence()
 	if err != nil {
 		return 0, err
 	}
-	return seq, j.Put(key(seq), body)
+	return seq, j.Put(key(seq), append(key(tag), body...))
 }
 
 func (t *jtx) Drop(seq uint64) error {

@@ -17,12 +17,14 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 
 	attend "github.com/attend-go/attend/core"
+	"github.com/attend-go/attend/stores/journal"
 )
 
 // A database is a handle on a file.
 type database struct {
 	db   *bbolt.DB
 	name string
+	at   *journal.File // what is at its path
 	file *os.File      // of db, which is closed with the handle; nil: it is somebody else's
 	turn chan struct{} // who writes has put a token in
 	done chan struct{} // closed by close
@@ -37,6 +39,7 @@ type database struct {
 	// The newest transaction that is on the disk for certain. bbolt shows one to
 	// readers when it is written, before it is synced.
 	synced int
+	life   journal.Life // how far its logs went when this handle wrote last
 }
 
 // openFile opens the file, and makes it if there is none.
@@ -75,7 +78,12 @@ func openFile(ctx context.Context, file string, patience time.Duration) (*databa
 		}
 		return nil, opening(file, err)
 	}
+	at, err := journal.FileAt(file)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	d := newDatabase(db, file, f)
+	d.at = at
 	if err := d.create(ctx, false); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -83,7 +91,12 @@ func openFile(ctx context.Context, file string, patience time.Duration) (*databa
 }
 
 func openShared(ctx context.Context, db *bbolt.DB) (*database, error) {
+	at, err := journal.FileAt(db.Path())
+	if err != nil {
+		return nil, err
+	}
 	d := newDatabase(db, db.Path(), nil)
+	d.at = at
 	if err := d.create(ctx, true); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -166,7 +179,7 @@ func (d *database) background(f func()) { d.back.Go(f) }
 
 func (d *database) close() error {
 	d.mu.Lock()
-	closed, stuck := d.closed, d.stuck
+	closed, stuck, life := d.closed, d.stuck, d.life
 	d.closed = true
 	d.mu.Unlock()
 	if closed {
@@ -174,6 +187,9 @@ func (d *database) close() error {
 	}
 	close(d.done)
 	d.back.Wait()
+	if life != (journal.Life{}) {
+		d.at.Note(life)
+	}
 	if d.file == nil {
 		return nil
 	}
@@ -241,7 +257,14 @@ func (d *database) write(f func(*bbolt.Tx) error) (err error) {
 			err = d.explain(damaged(p))
 		}
 	}()
+	if err := d.at.Check(); err != nil {
+		return d.explain(err)
+	}
 	if err := f(tx); err != nil {
+		return d.refused(err)
+	}
+	life, err := readLife(tx)
+	if err != nil {
 		return d.refused(err)
 	}
 	// Not by Update: when there is a panic it goes through the whole file, in
@@ -251,7 +274,18 @@ func (d *database) write(f func(*bbolt.Tx) error) (err error) {
 		return d.failed(id, err)
 	}
 	d.onDisk(id)
+	d.note(life)
 	return nil
+}
+
+// note keeps how far the logs go, in the mark too now and then.
+func (d *database) note(life journal.Life) {
+	d.mu.Lock()
+	d.life = life
+	d.mu.Unlock()
+	if d.at.Due() {
+		d.at.Note(life)
+	}
 }
 
 // failed finds out what is left of a transaction that could not be committed.
@@ -302,6 +336,9 @@ func (d *database) read(f func(*bbolt.Tx) error) (err error) {
 			err = d.explain(damaged(p))
 		}
 	}()
+	if err := d.at.InPlace(); err != nil {
+		return d.explain(err)
+	}
 	tx, err := d.begin()
 	if err != nil {
 		return d.explain(err)

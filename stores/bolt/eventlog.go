@@ -2,16 +2,15 @@ package bolt
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
-	"sync"
 	"time"
 
 	"go.etcd.io/bbolt"
 
 	attend "github.com/attend-go/attend/core"
+	"github.com/attend-go/attend/stores/journal"
 )
 
 // An EventLog is an [attend.EventLog] and an [attend.EventWaiter] in a bbolt
@@ -22,23 +21,7 @@ type EventLog struct {
 	keep  attend.Retain
 	epoch string
 	wait  waiters
-
-	turn chan struct{} // who appends has put a token in
-	mu   sync.Mutex
-	line []*batch // appends that wait for their turn
-}
-
-// A batch is one Append, with all that can be done before its transaction.
-type batch struct {
-	scope  attend.Scope
-	events []event
-	done   chan struct{} // closed when err says how it went
-	err    error
-}
-
-type event struct {
-	id   string
-	body []byte
+	line  journal.Line
 }
 
 // OpenEventLog returns the event log in a file, and makes the file if there is
@@ -62,8 +45,7 @@ func NewEventLog(ctx context.Context, db *bbolt.DB, c Config) (*EventLog, error)
 }
 
 func newEventLog(ctx context.Context, d *database, c Config) (*EventLog, error) {
-	l := &EventLog{d: d, keep: c.Retain, turn: make(chan struct{}, 1)}
-	l.wait.d = d
+	l := &EventLog{d: d, keep: c.Retain, wait: waiters{d: d}}
 	err := d.view(ctx, func(tx *bbolt.Tx) (err error) {
 		l.epoch, err = epoch(tx, metaEvents)
 		return err
@@ -86,16 +68,9 @@ func (l *EventLog) Close() error {
 // when it returns. An error that is ctx's or an [*attend.EventError] says that
 // nothing was added; after another one it may be, and can be appended again.
 func (l *EventLog) Append(ctx context.Context, scope attend.Scope, in []attend.Event) error {
-	b := &batch{scope: scope, events: make([]event, len(in)), done: make(chan struct{})}
-	for i, e := range in {
-		e, err := e.Clean()
-		if err == nil {
-			b.events[i].id = e.ID
-			b.events[i].body, err = json.Marshal(e)
-		}
-		if err != nil {
-			return &attend.EventError{Index: i, Err: err}
-		}
+	b, err := journal.MakeBatch(scope, in)
+	if err != nil {
+		return err
 	}
 	if err := l.append(ctx, b); err != nil {
 		return fmt.Errorf("bolt: append %d events: %w", len(in), err)
@@ -103,110 +78,44 @@ func (l *EventLog) Append(ctx context.Context, scope attend.Scope, in []attend.E
 	return nil
 }
 
-// append puts b into the line. Whoever has the turn takes along all who wait.
-func (l *EventLog) append(ctx context.Context, b *batch) error {
+func (l *EventLog) append(ctx context.Context, b *journal.Batch) error {
 	if err := l.d.enter(ctx); err != nil {
 		return err
 	}
-	l.mu.Lock()
-	l.line = append(l.line, b)
-	l.mu.Unlock()
-	for {
-		select {
-		case <-b.done: // somebody took it along
-			return b.err
-		case l.turn <- struct{}{}:
-			l.commit() // those before it, if they are large
-			<-l.turn
-		case <-ctx.Done():
-			if l.leave(b) {
-				return ctx.Err()
-			}
-			<-b.done
-			return b.err
+	return l.line.Append(ctx, b, func(take func() []*journal.Batch) error {
+		var topics []journal.Topic
+		err := l.d.update(ctx, func(tx *bbolt.Tx) (err error) {
+			topics, err = appendEvents(tx, take(), l.keep, time.Now().UnixMilli())
+			return err
+		})
+		if err == nil {
+			l.wait.Tell(topics)
 		}
-	}
-}
-
-// maxLine is how many bytes of events one transaction takes along.
-const maxLine = 1 << 20
-
-func (l *EventLog) take() []*batch {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n, size := 0, 0
-	for n < len(l.line) && size < maxLine {
-		for _, e := range l.line[n].events {
-			size += len(e.body)
-		}
-		n++
-	}
-	taken := l.line[:n:n]
-	l.line = l.line[n:]
-	return taken
-}
-
-func (l *EventLog) leave(b *batch) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i := range l.line {
-		if l.line[i] == b {
-			l.line = append(l.line[:i:i], l.line[i+1:]...)
-			return true
-		}
-	}
-	return false
-}
-
-// commit adds the next batches of the line in one transaction. It is nobody's
-// context that ends it, since it is for all of them.
-func (l *EventLog) commit() {
-	line := l.take()
-	if len(line) == 0 {
-		return
-	}
-	var topics []topic
-	err := l.d.update(context.Background(), func(tx *bbolt.Tx) (err error) {
-		topics, err = appendEvents(tx, line, l.keep, time.Now().UnixMilli())
 		return err
 	})
-	if err == nil {
-		l.wait.tell(topics)
-	}
-	for _, b := range line {
-		b.err = err
-		close(b.done)
-	}
 }
 
 // Batches yields what the scope's log holds, as [attend.EventLog] says. Where
 // events are trimmed before it came to them, a later batch has Gap set too.
 func (l *EventLog) Batches(ctx context.Context, scope attend.Scope, after attend.Cursor) iter.Seq2[attend.Batch, error] {
-	return func(yield func(attend.Batch, error) bool) {
-		for {
-			var b attend.Batch
-			err := l.d.view(ctx, func(tx *bbolt.Tx) (err error) {
-				b, err = readEvents(tx, scope, after, l.epoch)
-				return err
-			})
-			if err != nil {
-				yield(attend.Batch{}, fmt.Errorf("bolt: read events: %w", err))
-				return
-			}
-			if len(b.Events) == 0 && !b.Gap || !yield(b, nil) {
-				return
-			}
-			after = b.Cursor
+	return journal.Batches(after, func(after attend.Cursor) (b attend.Batch, err error) {
+		err = l.d.view(ctx, func(tx *bbolt.Tx) error {
+			b, err = readEvents(tx, scope, after, l.epoch)
+			return err
+		})
+		if err != nil {
+			return attend.Batch{}, fmt.Errorf("bolt: read events: %w", err)
 		}
-	}
+		return b, nil
+	})
 }
 
 // WaitEvents blocks until there may be more, as [attend.EventWaiter] says.
 func (l *EventLog) WaitEvents(ctx context.Context, scope attend.Scope, after attend.Cursor) error {
-	err := l.wait.wait(ctx, []topic{{"", string(scope)}}, func(tx *bbolt.Tx) (bool, error) {
-		at, ok, err := place(tx, scope, after, l.epoch)
-		if err != nil || !ok {
-			return true, err
+	err := l.wait.wait(ctx, []journal.Topic{{Name: string(scope)}}, func(tx *bbolt.Tx) (bool, error) {
+		at, ok := place(tx, scope, after, l.epoch)
+		if !ok {
+			return true, nil
 		}
 		for _, err := range scopeEvents(tx, scope, at) {
 			return true, err

@@ -38,7 +38,7 @@ func Fail(s *Store, visible bool) error {
 func Indexed(s *Store) (rows, entries int, err error) {
 	err = s.d.view(context.Background(), func(tx *bbolt.Tx) error {
 		m, err := readMarks(tx)
-		rows = int(m.kept[0] + m.kept[1])
+		rows = int(m.Kept[0] + m.Kept[1])
 		entries = tx.Bucket(bucketIndex).Stats().KeyN
 		return err
 	})

@@ -350,3 +350,22 @@ func TestPanic(t *testing.T) {
 		put(t, s, attend.Write{Scope: "ops", Inputs: [][]byte{nil}}) // it holds no lock
 	}
 }
+
+// A commit that is too large says so with the file's name, and that nothing of
+// it was written.
+func TestTooLarge(t *testing.T) {
+	file := newFile(t)
+	s := open(t, file, bolt.Config{})
+	big := make([]byte, 8<<20) // the same one for each, so that nobody needs the memory
+	var writes []attend.Write
+	for i := range 65 {
+		writes = append(writes, attend.Write{Scope: attend.Scope(rune('a' + i)), Snapshot: big})
+	}
+	_, err := s.Commit(t.Context(), writes)
+	if !errors.Is(err, attend.ErrTooLarge) || !strings.Contains(err.Error(), file) {
+		t.Errorf("Commit of 520 MiB = %v, want ErrTooLarge with the file's name", err)
+	}
+	if rec, err := s.Load(t.Context(), "a"); err != nil || rec.Version != 0 {
+		t.Errorf("Load = %d, %v, want nothing", rec.Version, err)
+	}
+}

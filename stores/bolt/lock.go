@@ -6,11 +6,18 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/attend-go/attend/stores/journal"
 )
 
 // ErrLocked says that another process holds the file, or another handle of this
 // one. It may be tried again.
 var ErrLocked = errors.New("another process holds it")
+
+// ErrReplaced says that the file was deleted, or another one put in its place,
+// while a handle had it open. The handle is of no use any more: close it, and
+// open what is there now. Nothing was written.
+var ErrReplaced = journal.ErrReplaced
 
 // holder says which process holds the file, where the system tells.
 func holder(file string) string {

@@ -11,13 +11,11 @@ import (
 	"go.etcd.io/bbolt"
 
 	attend "github.com/attend-go/attend/core"
+	"github.com/attend-go/attend/stores/journal"
 )
 
-const (
-	pageRows  = 100     // rows that a reader takes at a time
-	pageBytes = 1 << 20 // and about how much of them
-	lookStep  = 1000    // rows that are looked at in one transaction
-)
+// lookStep is how many rows are looked at in one transaction.
+const lookStep = 1000
 
 // A row is a row of the log. Its strings and its body are the transaction's.
 type row struct {
@@ -55,22 +53,22 @@ func appendRows(tx *bbolt.Tx, rows []attend.Row) error {
 	b.FillPercent = 0.95 // keys only grow
 	for i := range rows {
 		r := &rows[i]
-		m.newest++
+		m.Newest++
 		v := make([]byte, 4, 64+len(r.Type)+len(r.Scope)+len(r.ID)+len(r.Body))
 		v = binary.AppendVarint(v, r.At.UnixMilli())
 		for _, s := range []string{string(r.Type), string(r.Scope), string(r.ID)} {
 			v = binary.AppendUvarint(v, uint64(len(s)))
 			v = append(v, s...)
 		}
-		if err := b.Put(key(uint64(m.newest)), sealed(append(v, r.Body...))); err != nil {
+		if err := b.Put(key(uint64(m.Newest)), sealed(append(v, r.Body...))); err != nil {
 			return err
 		}
 	}
-	if err := b.SetSequence(uint64(m.newest)); err != nil {
+	if err := b.SetSequence(uint64(m.Newest)); err != nil {
 		return err
 	}
-	if m.newest-m.indexed > 4*indexBehind {
-		_, err = indexRows(tx, indexStep)
+	if m.Newest-m.Indexed > 4*journal.IndexBehind {
+		_, err = indexRows(tx, journal.IndexStep)
 	}
 	return err
 }
@@ -130,42 +128,38 @@ func (r *row) entry(epoch string) attend.Entry {
 	}
 }
 
-// A page is what a reader got at a time: perhaps nothing, and there is more.
-type page struct {
-	entries []attend.Entry
-	next    attend.Position // where to go on
-	more    bool
-}
-
 // readPage reads what q wants behind after: what the index has of each type,
 // and then of the rows that are not in it yet.
-func readPage(tx *bbolt.Tx, q attend.Query, m *marks, after attend.Position, epoch string) (p page, err error) {
+func readPage(tx *bbolt.Tx, q attend.Query, m journal.Marks, after attend.Position, epoch string) (p journal.Page, err error) {
 	var found []attend.Position
-	for _, t := range types(q) {
-		n := 0
-		for pos := range places(tx.Bucket(bucketIndex), prefixHash(t, narrow(q.Prefix)), after) {
-			if n++; n > pageRows+1 {
-				break
+	for _, t := range journal.Types(q) {
+		for _, k := range journal.PrefixKeys(t, q.Prefix) {
+			n := 0
+			for pos := range places(tx.Bucket(bucketIndex), k, after) {
+				if n++; n > journal.PageRows+1 {
+					break
+				}
+				found = append(found, pos)
 			}
-			found = append(found, pos)
 		}
 	}
 	slices.Sort(found)
-	p.next = after
+	found = slices.Compact(found)
+	p.Next = after
 	size, looked := 0, 0
 	add := func(r *row) (full bool) {
-		p.next = r.pos
+		p.Next = r.pos
 		looked++
 		if q.Wants(r.typ) && q.Prefix.Covers(r.scope) {
-			p.entries = append(p.entries, r.entry(epoch))
+			p.Entries = append(p.Entries, r.entry(epoch))
 			size += len(r.body) + len(r.scope) + len(r.id)
 		}
-		p.more = looked >= lookStep || len(p.entries) >= pageRows || size >= pageBytes
-		return p.more
+		p.More = looked >= lookStep || len(p.Entries) >= journal.PageRows || size >= journal.PageBytes
+		return p.More
 	}
 	for i, pos := range found {
-		if i == pageRows { // behind this another type may have more
-			p.more = true
+		if i == journal.PageRows { // behind this another type may have more
+			p.More = true
 			return p, nil
 		}
 		r, ok, err := readRow(tx, pos)
@@ -175,9 +169,9 @@ func readPage(tx *bbolt.Tx, q attend.Query, m *marks, after attend.Position, epo
 		if ok && add(&r) {
 			return p, nil
 		}
-		p.next = pos
+		p.Next = pos
 	}
-	for r, err := range rowsBehind(tx, max(p.next, m.indexed)) {
+	for r, err := range rowsBehind(tx, max(p.Next, m.Indexed)) {
 		if err != nil {
 			return p, err
 		}
@@ -188,23 +182,13 @@ func readPage(tx *bbolt.Tx, q attend.Query, m *marks, after attend.Position, epo
 	return p, nil
 }
 
-// types is what q asks for, each once.
-func types(q attend.Query) []attend.RowType {
-	if len(q.Types) == 0 {
-		return []attend.RowType{attend.RowDecision}
-	}
-	ts := slices.Clone(q.Types)
-	slices.Sort(ts)
-	return slices.Compact(ts)
-}
-
 // findRow returns the newest row of an id, nil where there is none.
 func findRow(tx *bbolt.Tx, id attend.DecisionID, t attend.RowType, epoch string) (found *attend.Entry, err error) {
 	m, err := readMarks(tx)
 	if err != nil {
 		return nil, err
 	}
-	for r, err := range rowsBehind(tx, m.indexed) {
+	for r, err := range rowsBehind(tx, m.Indexed) {
 		if err != nil {
 			return nil, err
 		}
@@ -216,7 +200,7 @@ func findRow(tx *bbolt.Tx, id attend.DecisionID, t attend.RowType, epoch string)
 	if found != nil {
 		return found, nil
 	}
-	for pos := range placesBack(tx.Bucket(bucketIndex), idHash(t, id), m.indexed+1) {
+	for pos := range placesBack(tx.Bucket(bucketIndex), journal.IDKey(t, id), m.Indexed+1) {
 		r, ok, err := readRow(tx, pos)
 		if err != nil {
 			return nil, err

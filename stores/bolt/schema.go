@@ -9,12 +9,13 @@ import (
 	"go.etcd.io/bbolt"
 
 	attend "github.com/attend-go/attend/core"
+	"github.com/attend-go/attend/stores/journal"
 )
 
 // The buckets. Numbers in keys are big-endian, so that they sort.
 var (
 	bucketMeta    = []byte("attend/meta")         // see below
-	bucketJournal = []byte("attend/journal")      // seq: record
+	bucketJournal = []byte("attend/journal")      // seq: tag, record
 	bucketScopes  = []byte("attend/scopes")       // scope: version, seq, due, body
 	bucketDue     = []byte("attend/due")          // due, scope
 	bucketLog     = []byte("attend/log")          // position: row
@@ -30,6 +31,7 @@ var (
 	metaEpoch   = []byte("epoch")   // of the decision log
 	metaEvents  = []byte("events")  // the epoch of the event log
 	metaMarks   = []byte("marks")   // see marks.go
+	metaFile    = []byte("file")    // which file of the file system it is
 )
 
 // schema are the steps that make the buckets: a file's version is how many of
@@ -58,8 +60,43 @@ func (d *database) create(ctx context.Context, shared bool) error {
 		if name, _ := tx.Cursor().First(); name != nil && !shared && tx.Bucket(bucketMeta) == nil {
 			return fmt.Errorf("%s: it is a database of something else: it has none of attend's buckets", d.name)
 		}
-		return migrate(tx, schema())
+		if err := migrate(tx, schema()); err != nil {
+			return err
+		}
+		return d.live(tx)
 	})
+}
+
+// live draws new epochs where the file is a copy: what readers know of its logs
+// may be of rows that are not in it.
+func (d *database) live(tx *bbolt.Tx) error {
+	life, err := readLife(tx)
+	if err != nil {
+		return err
+	}
+	meta := tx.Bucket(bucketMeta)
+	id := string(meta.Get(metaFile))
+	if !d.at.SameLife(id, life) {
+		for _, name := range [][]byte{metaEpoch, metaEvents} {
+			if err := meta.Put(name, []byte(rand.Text())); err != nil {
+				return err
+			}
+		}
+	}
+	if is := d.at.ID(); is != "" && is != id {
+		return meta.Put(metaFile, []byte(is))
+	}
+	return nil
+}
+
+func readLife(tx *bbolt.Tx) (l journal.Life, err error) {
+	for i, name := range [][]byte{bucketLog, bucketEvents} {
+		l[i].Newest = attend.Position(tx.Bucket(name).Sequence())
+		if l[i].Epoch, err = epoch(tx, [][]byte{metaEpoch, metaEvents}[i]); err != nil {
+			return l, err
+		}
+	}
+	return l, nil
 }
 
 // migrate takes the steps that the file has not had.

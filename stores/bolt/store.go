@@ -36,9 +36,10 @@ type Config struct {
 // A Store is an [attend.ScopeStore] in a bbolt file. Its log is an
 // [attend.Waiter] too. Its methods may be called from many goroutines at once.
 type Store struct {
-	d   *database
-	j   *journal.Journal
-	log decisionLog
+	d    *database
+	j    *journal.Journal
+	rows logBackend // under log
+	log  journal.Log
 }
 
 // Open returns the store in a file, and makes the file if there is none. One
@@ -70,19 +71,19 @@ func New(ctx context.Context, db *bbolt.DB, c Config) (*Store, error) {
 }
 
 func newStore(ctx context.Context, d *database, c Config) (*Store, error) {
-	s := &Store{d: d}
-	s.log.init(d, c.Retain)
+	s := &Store{d: d, rows: logBackend{d: d, wait: waiters{d: d}}}
 	err := d.view(ctx, func(tx *bbolt.Tx) (err error) {
-		s.log.epoch, err = epoch(tx, metaEpoch)
+		s.rows.epoch, err = epoch(tx, metaEpoch)
 		return err
 	})
+	s.log = journal.Log{Backend: &s.rows, Name: "bolt", Epoch: s.rows.epoch, Retain: c.Retain}
 	if err == nil {
-		s.j, err = journal.Open(ctx, &backend{d: d, log: &s.log}, journal.Config{Budget: c.Budget})
+		s.j, err = journal.Open(ctx, &backend{d: d, wait: &s.rows.wait, log: &s.log}, journal.Config{Budget: c.Budget})
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("bolt: open: %w", err), d.close())
 	}
-	d.background(s.log.keep.run)
+	d.background(func() { s.log.Keep(d.done) })
 	return s, nil
 }
 
@@ -115,6 +116,9 @@ func (s *Store) Load(ctx context.Context, scope attend.Scope) (attend.Record, er
 // that is synced to the disk.
 func (s *Store) Commit(ctx context.Context, writes []attend.Write) ([]attend.Outcome, error) {
 	out, err := s.j.Commit(ctx, writes)
+	if errors.Is(err, attend.ErrTooLarge) {
+		err = s.d.explain(err) // it never came to the file, whose name is missing
+	}
 	return out, fail(err)
 }
 

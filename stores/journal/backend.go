@@ -21,7 +21,9 @@ type Backend interface {
 	// Update returns nil. When f returns an error nothing of it is kept, and
 	// Update returns an error that is f's. Any other error means that the
 	// outcome is unknown. f may be called again after it was rolled back; it
-	// keeps nothing of the Tx.
+	// keeps nothing of the Tx. How long a call waits for its turn is for Update
+	// to say: a Journal has no queue of its own. When the transaction is over,
+	// it returns without waiting for another one.
 	Update(ctx context.Context, f func(Tx) error) error
 	// View calls f with a read transaction: all that f reads is of one moment,
 	// which is no older than the newest Update that had returned before. It
@@ -57,7 +59,7 @@ type Tx interface {
 	Reader
 	// Append adds a record behind the newest one and returns its seq, which is
 	// the newest plus one.
-	Append(body []byte) (seq uint64, err error)
+	Append(tag uint64, body []byte) (seq uint64, err error)
 	// Drop deletes the records before seq, of which there are a few.
 	Drop(seq uint64) error
 	// Put keeps a scope's folded state in place of what there was, and its Due
@@ -75,11 +77,13 @@ type Tx interface {
 // what it is when records are dropped.
 type Bounds struct {
 	Oldest, Newest uint64
+	Tag            uint64 // of the newest record, 0 where there is none
 }
 
 // A Record is one record of the journal: what one commit changed.
 type Record struct {
 	Seq  uint64 // from 1, without gaps
+	Tag  uint64 // drawn at random, so that no other record has the same
 	Body []byte // opaque to a Backend
 }
 

@@ -22,6 +22,7 @@ type backend struct {
 	mu      sync.RWMutex
 	oldest  uint64
 	records [][]byte // from oldest on
+	tags    map[uint64]uint64
 	states  map[attend.Scope]journal.State
 	due     []journal.DueKey // in order
 	rows    *memory.Store
@@ -29,9 +30,10 @@ type backend struct {
 
 	puts, deletes int // of folded states
 	drops         int
-	fault         func() fault // asked for each Update; nil: none
-	landed        func()       // called when an Update has landed, before it returns
-	viewed        func()       // called when a View has its moment, before it reads
+	lock          func(context.Context) error // waits for the lock of an Update; nil: it is free
+	fault         func() fault                // asked for each Update; nil: none
+	landed        func()                      // called when an Update has landed, before it returns
+	viewed        func()                      // called when a View has its moment, before it reads
 }
 
 // A fault is what goes wrong with one Update.
@@ -47,7 +49,7 @@ const (
 var errFault = errors.New("the disk is on fire")
 
 func newBackend() *backend {
-	return &backend{oldest: 1, states: make(map[attend.Scope]journal.State), rows: memory.New()}
+	return &backend{oldest: 1, tags: make(map[uint64]uint64), states: make(map[attend.Scope]journal.State), rows: memory.New()}
 }
 
 func (b *backend) newest() uint64 { return b.oldest + uint64(len(b.records)) - 1 }
@@ -55,6 +57,11 @@ func (b *backend) newest() uint64 { return b.oldest + uint64(len(b.records)) - 1
 func (b *backend) Update(ctx context.Context, f func(journal.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if b.lock != nil {
+		if err := b.lock(ctx); err != nil {
+			return err
+		}
 	}
 	err := b.update(f)
 	if b.landed != nil && (err == nil || errors.Is(err, errFault)) {
@@ -107,7 +114,7 @@ func (b *backend) View(ctx context.Context, f func(journal.Reader) error) error 
 	b.mu.RLock()
 	at := b
 	if b.viewed != nil {
-		at = &backend{oldest: b.oldest, records: b.records, states: maps.Clone(b.states), due: slices.Clone(b.due)}
+		at = b.clone()
 		b.mu.RUnlock()
 		b.viewed()
 	} else {
@@ -119,10 +126,27 @@ func (b *backend) View(ctx context.Context, f func(journal.Reader) error) error 
 	return nil
 }
 
+// clone copies all but the rows.
+func (b *backend) clone() *backend {
+	return &backend{oldest: b.oldest, records: b.records, tags: maps.Clone(b.tags), states: maps.Clone(b.states), due: slices.Clone(b.due)}
+}
+
+// restore puts a clone in place.
+func (b *backend) restore(from *backend) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := from.clone()
+	b.oldest, b.records, b.tags, b.states, b.due = c.oldest, c.records, c.tags, c.states, c.due
+}
+
 type reader struct{ b *backend }
 
 func (r reader) Bounds() (journal.Bounds, error) {
-	return journal.Bounds{Oldest: r.b.oldest, Newest: r.b.newest()}, nil
+	b := journal.Bounds{Oldest: r.b.oldest, Newest: r.b.newest()}
+	if len(r.b.records) > 0 {
+		b.Tag = r.b.tags[b.Newest]
+	}
+	return b, nil
 }
 
 // Records yields from one buffer, so that nobody gets away with keeping it.
@@ -136,7 +160,7 @@ func (r reader) Records(seq uint64) iter.Seq2[journal.Record, error] {
 			}
 			clear(buf)
 			buf = append(buf[:0], body...)
-			if !yield(journal.Record{Seq: at, Body: buf}, nil) {
+			if !yield(journal.Record{Seq: at, Tag: r.b.tags[at], Body: buf}, nil) {
 				break
 			}
 		}
@@ -175,9 +199,10 @@ func (t *tx) rollback() {
 	}
 }
 
-func (t *tx) Append(body []byte) (uint64, error) {
+func (t *tx) Append(tag uint64, body []byte) (uint64, error) {
 	b, was := t.b, t.b.records
 	b.records = append(slices.Clip(b.records), bytes.Clone(body))
+	b.tags[b.newest()] = tag
 	t.undo = append(t.undo, func() { b.records = was })
 	return b.newest(), nil
 }

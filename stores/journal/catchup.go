@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 
 	attend "github.com/attend-go/attend/core"
 )
@@ -12,9 +13,18 @@ import (
 // now, because a commit ended meanwhile.
 var errBehind = errors.New("journal: behind")
 
+// errOther says that a record goes on from another one than the overlay ends
+// with.
+var errOther = errors.New("journal: another history")
+
+// exclusive is the floor of a transaction that writes: nobody can know more.
+const exclusive = math.MaxUint64
+
 // catchUp brings the overlay to the moment of r, and calls look while it is
 // there, under the lock. Floor was known before r began. Where r does not show
-// it, somebody has put an older database in place.
+// it, somebody has put an older database in place; where that one has grown
+// since, its records have other tags. Then a new overlay is made of what is
+// there now.
 //
 // Whatever happened to this process's own commits, and whatever others
 // committed, folded and dropped: the records say it.
@@ -34,7 +44,6 @@ func (j *Journal) catchUp(r Reader, floor uint64, look func(*overlay) error) err
 		if err := j.readOn(r, b, floor); err != nil {
 			return err
 		}
-		floor = 0 // an older database is in the overlay now
 	}
 }
 
@@ -44,11 +53,9 @@ func (j *Journal) caught(b Bounds, floor uint64, look func(*overlay) error) (boo
 	defer j.mu.Unlock()
 	o := j.overlay
 	switch {
-	case b.Newest < floor:
-		return false, nil
-	case b.Newest < o.applied:
+	case b.Newest < o.applied && b.Newest >= floor:
 		return true, errBehind
-	case b.Newest > o.applied:
+	case b.Newest != o.applied || b.Tag != o.tag:
 		return false, nil
 	}
 	o.trim(b.Oldest)
@@ -59,85 +66,101 @@ func (j *Journal) caught(b Bounds, floor uint64, look func(*overlay) error) (boo
 // What r shows may only be a part of the way when it returns.
 func (j *Journal) readOn(r Reader, b Bounds, floor uint64) error {
 	j.mu.Lock()
-	was, applied := j.overlay, j.overlay.applied
+	was, applied, tag := j.overlay, j.overlay.applied, j.overlay.tag
 	j.mu.Unlock()
-	fresh := b.Newest < floor || b.Oldest > applied+1
-	from := applied
-	if fresh {
-		from = b.Oldest - 1
-	} else if b.Newest <= applied {
+	var n *news
+	err := errOther
+	switch {
+	case b.Newest > applied && b.Oldest <= applied+1:
+		n, err = read(r, applied, tag, b.Newest)
+	case b.Newest < applied && b.Newest >= floor, b.Newest == applied && b.Tag == tag:
 		return nil // another goroutine was faster
 	}
-	bodies, heads, err := read(r, from, b.Newest)
+	o := was
+	if errors.Is(err, errOther) {
+		o = newOverlay(b.Oldest)
+		n, err = read(r, b.Oldest-1, 0, b.Newest)
+	}
 	if err != nil {
 		return err
 	}
-	head := func(_ int, scope []byte) Head { return heads[attend.Scope(scope)] }
-	add := func(o *overlay) error {
-		for i, body := range bodies {
-			if err := o.apply(from+uint64(i)+1, body, head); err != nil {
-				return err
-			}
-		}
-		return o.complete()
-	}
-	if fresh {
-		o := newOverlay(b.Oldest)
-		if err := add(o); err != nil {
+	if o != was {
+		if err := n.add(o); err != nil {
 			return err
 		}
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		if j.overlay == was && was.applied == applied {
-			j.overlay = o
-		}
-		return nil
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.overlay != was || was.applied != applied {
+	switch {
+	case j.overlay != was || was.applied != applied:
+		return nil
+	case o != was:
+		j.overlay = o
 		return nil
 	}
-	if err := add(was); err != nil {
+	if err := n.add(o); err != nil {
 		j.overlay = newOverlay(1) // it is half changed: read all of it again
 		return err
 	}
 	return nil
 }
 
-// read returns the bodies of the records behind from, and what is folded of
-// their scopes.
-func read(r Reader, from, newest uint64) (bodies [][]byte, heads map[attend.Scope]Head, err error) {
-	heads = make(map[attend.Scope]Head)
+// news are records, and what is folded of their scopes.
+type news struct {
+	records []Record
+	heads   map[attend.Scope]Head
+}
+
+func (n *news) add(o *overlay) error {
+	for _, rec := range n.records {
+		err := o.apply(rec.Seq, rec.Tag, rec.Body, func(_ int, scope []byte) Head { return n.heads[attend.Scope(scope)] })
+		if err != nil {
+			return err
+		}
+	}
+	return o.complete()
+}
+
+// read returns the records behind the one at from, which has the tag; 0: its
+// tag is unknown. Where they are behind another one, the error is errOther.
+func read(r Reader, from, tag, newest uint64) (*news, error) {
+	n := &news{heads: make(map[attend.Scope]Head)}
 	at := from
 	for rec, err := range r.Records(from) {
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if at++; rec.Seq != at {
-			return nil, nil, fmt.Errorf("journal record %d is missing: %w", at, attend.ErrCorrupt)
+			return nil, fmt.Errorf("journal record %d is missing: %w", at, attend.ErrCorrupt)
 		}
-		body := bytes.Clone(rec.Body)
-		bodies = append(bodies, body)
-		err := decode(rec.Seq, body, func(c *change) error {
-			if _, ok := heads[attend.Scope(c.scope)]; !ok {
-				heads[attend.Scope(c.scope)] = Head{}
+		rec.Body = bytes.Clone(rec.Body)
+		n.records = append(n.records, rec)
+		prev, err := decode(rec.Seq, rec.Body, func(c *change) error {
+			if _, ok := n.heads[attend.Scope(c.scope)]; !ok {
+				n.heads[attend.Scope(c.scope)] = Head{}
 			}
 			return nil
 		})
-		if err != nil {
-			return nil, nil, err
+		switch {
+		case err != nil:
+			return nil, err
+		case tag == 0 || prev == tag:
+		case at == from+1:
+			return nil, errOther
+		default:
+			return nil, fmt.Errorf("journal record %d does not go on from the one before it: %w", at, attend.ErrCorrupt)
 		}
+		tag = rec.Tag
 	}
 	if at != newest {
-		return nil, nil, fmt.Errorf("journal record %d is missing: %w", at+1, attend.ErrCorrupt)
+		return nil, fmt.Errorf("journal record %d is missing: %w", at+1, attend.ErrCorrupt)
 	}
-	for scope := range heads {
+	for scope := range n.heads {
 		h, err := r.Head(scope)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		heads[scope] = h
+		n.heads[scope] = h
 	}
-	return bodies, heads, nil
+	return n, nil
 }

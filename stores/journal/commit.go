@@ -38,32 +38,48 @@ type commit struct {
 	heads  []Head // of each write's scope, before this
 	landed []Head // of those that land
 	rows   []attend.Row
+	on     *overlay // what it was made from
+	prev   uint64   // the tag of its newest record
+	tag    uint64
 	body   []byte
 	seq    uint64
 	folds  []fold
 	oldest uint64 // the oldest record that is still needed
 }
 
+// commit waits for nobody but in Update, which knows for how long. The turn is
+// taken inside, where the commit before this one has only to bring itself into
+// the overlay: without that, its record would be read and its scopes be folded
+// a second time.
 func (j *Journal) commit(ctx context.Context, writes []attend.Write, remove bool) ([]attend.Outcome, error) {
 	g, err := encode(writes) // while others commit
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case j.turn <- struct{}{}:
-		defer func() { <-j.turn }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	floor, err := j.enter(ctx)
-	if err != nil {
+	if _, err := j.enter(ctx); err != nil {
 		return nil, err
 	}
 	var c commit
-	nothing := false
+	nothing, mine := false, false
+	defer func() {
+		if mine {
+			<-j.turn
+		}
+	}()
 	err = j.b.Update(ctx, func(tx Tx) error {
 		c = commit{writes: writes, group: g}
-		err := j.try(tx, floor, &c, remove)
+		if !mine {
+			select {
+			case j.turn <- struct{}{}:
+				mine = true
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		_, err := j.enter(ctx)
+		if err == nil {
+			err = j.try(tx, &c, remove)
+		}
 		nothing = errors.Is(err, errNothing)
 		return err
 	})
@@ -73,12 +89,13 @@ func (j *Journal) commit(ctx context.Context, writes []attend.Write, remove bool
 	if err != nil {
 		return nil, err
 	}
-	return c.out, j.land(&c)
+	j.land(&c)
+	return c.out, nil
 }
 
 // try does all of a commit that happens in its transaction.
-func (j *Journal) try(tx Tx, floor uint64, c *commit, remove bool) error {
-	if err := j.look(tx, floor, c); err != nil {
+func (j *Journal) try(tx Tx, c *commit, remove bool) error {
+	if err := j.look(tx, c); err != nil {
 		return err
 	}
 	if remove {
@@ -99,7 +116,7 @@ func (j *Journal) try(tx Tx, floor uint64, c *commit, remove bool) error {
 		return err
 	}
 	var err error
-	if c.seq, err = tx.Append(c.body); err != nil {
+	if c.seq, err = tx.Append(c.tag, c.body); err != nil {
 		return err
 	}
 	if c.oldest == 0 {
@@ -117,10 +134,11 @@ func (j *Journal) try(tx Tx, floor uint64, c *commit, remove bool) error {
 }
 
 // look finds what is stored of the writes' scopes.
-func (j *Journal) look(tx Tx, floor uint64, c *commit) error {
+func (j *Journal) look(tx Tx, c *commit) error {
 	c.heads = make([]Head, len(c.writes))
 	var cold []int
-	err := j.catchUp(tx, floor, func(o *overlay) error {
+	err := j.catchUp(tx, exclusive, func(o *overlay) error {
+		c.on, c.prev = o, o.tag
 		cold = cold[:0]
 		for i := range c.writes {
 			if e := o.scopes[c.writes[i].Scope]; e != nil {
@@ -160,24 +178,29 @@ func (c *commit) choose() {
 		c.rows = append(c.rows, w.Rows...)
 		c.out[i].Version = max(c.group.made[i], 1)
 	}
-	c.body = c.group.record(lands, len(c.landed) == len(c.writes))
+	c.tag = newTag()
+	c.body = c.group.record(lands, len(c.landed) == len(c.writes), c.prev)
 }
 
 // land brings a commit that succeeded into the overlay. A reader may have been
-// faster. What is needed no more goes with the next call.
-func (j *Journal) land(c *commit) error {
+// faster, or have made another overlay. What is needed no more goes with the
+// next call, and so does an overlay that its record doesn't fit: that reads all
+// of them again, and tells what is wrong.
+func (j *Journal) land(c *commit) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	o := j.overlay
+	if o != c.on {
+		return
+	}
 	for _, f := range c.folds {
 		o.folded(f.scope, f.seq)
 	}
 	if o.applied+1 == c.seq {
-		if err := o.apply(c.seq, c.body, func(i int, _ []byte) Head { return c.landed[i] }); err != nil {
+		if err := o.apply(c.seq, c.tag, c.body, func(i int, _ []byte) Head { return c.landed[i] }); err != nil {
 			j.overlay = newOverlay(1)
-			return err
+			return
 		}
 	}
 	o.credit = max(0, o.credit-float64(len(c.folds)))
-	return nil
 }

@@ -31,6 +31,9 @@ func Audit(j *Journal) error {
 		if e.first < at || e.last < e.first || e.last > o.applied {
 			return fmt.Errorf("entry of %q has records %d to %d, want them from %d to %d", e.scope, e.first, e.last, at, o.applied)
 		}
+		if stale := stale(e, o.oldest); e.whole != 0 && e.whole < o.oldest || len(stale) > 0 && 2*len(stale) >= len(e.tail) {
+			return fmt.Errorf("entry of %q keeps %d parts of %d that are of records before %d", e.scope, len(stale), len(e.tail), o.oldest)
+		}
 		if at = e.first; e.due != Never {
 			due++
 		}
@@ -48,6 +51,31 @@ func Audit(j *Journal) error {
 		return fmt.Errorf("%d records that cost %d, want %d and %d", len(o.costs), o.cost, o.applied-o.oldest+1, cost)
 	}
 	return nil
+}
+
+func stale(e *entry, oldest uint64) (seqs []uint64) {
+	for _, p := range e.tail {
+		if p.seq < oldest {
+			seqs = append(seqs, p.seq)
+		}
+	}
+	return seqs
+}
+
+// Pinned is how many records the overlay was made from, and how many others
+// are in memory because an entry has a part of them.
+func Pinned(j *Journal) (records, others int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	seqs := make(map[uint64]bool)
+	for e := j.overlay.front; e != nil; e = e.next {
+		for _, seq := range append(stale(e, j.overlay.oldest), e.whole) {
+			if seq != 0 && seq < j.overlay.oldest {
+				seqs[seq] = true
+			}
+		}
+	}
+	return len(j.overlay.costs), len(seqs)
 }
 
 func (x *dueIndex) keys() (keys []DueKey) {
@@ -83,12 +111,12 @@ func Encode(writes []attend.Write) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return g.record(nil, true), nil
+	return g.record(nil, true, 0), nil
 }
 
 // Decode reads a record and returns how many changes it has.
 func Decode(body []byte) (n int, err error) {
-	err = decode(1, body, func(*change) error { n++; return nil })
+	_, err = decode(1, body, func(*change) error { n++; return nil })
 	return n, err
 }
 
@@ -110,7 +138,7 @@ func DecodeChanges(b []byte) {
 
 // Seal makes a record of changes as bytes.
 func Seal(changes []byte) []byte {
-	b := append(make([]byte, recordHeader), changes...)
-	seal(b)
+	b := append(make([]byte, recordStart), changes...)
+	seal(b, 0)
 	return b
 }

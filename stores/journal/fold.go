@@ -53,7 +53,11 @@ func (o *overlay) pick(budget, writes, cost int) (picked []entry, oldest []uint6
 func (j *Journal) fold(tx Tx, c *commit) error {
 	j.mu.Lock()
 	cost := len(c.body) + len(c.landed)*changeCost
-	picked, oldest := j.overlay.pick(j.budget, len(c.landed), cost)
+	var picked []entry
+	var oldest []uint64
+	if j.overlay == c.on {
+		picked, oldest = c.on.pick(j.budget, len(c.landed), cost)
+	}
 	j.mu.Unlock()
 	var bodies []State
 	size := 0

@@ -27,7 +27,7 @@ type Config struct {
 type Journal struct {
 	b      Backend
 	budget int
-	turn   chan struct{} // who commits has put a token in
+	turn   chan struct{} // who is between a transaction and the overlay has put a token in
 
 	mu      sync.Mutex // held for work in memory alone
 	overlay *overlay
@@ -73,13 +73,20 @@ func (j *Journal) enter(ctx context.Context) (applied uint64, err error) {
 	return j.overlay.applied, nil
 }
 
+// viewTries is how often view begins a read transaction.
+const viewTries = 3
+
 // view calls f with read transactions until one is not behind what this process
-// knows. Floor is a record that it has to show.
+// knows. Floor is a record that it has to show. Where others commit faster than
+// f reads, the last one is a transaction that writes, during which nobody does.
 func (j *Journal) view(ctx context.Context, f func(r Reader, floor uint64) error) error {
-	for {
+	for try := 0; ; try++ {
 		floor, err := j.enter(ctx)
 		if err != nil {
 			return err
+		}
+		if try == viewTries {
+			break
 		}
 		behind := false
 		err = j.b.View(ctx, func(r Reader) error {
@@ -91,6 +98,18 @@ func (j *Journal) view(ctx context.Context, f func(r Reader, floor uint64) error
 			return err
 		}
 	}
+	nothing := false
+	err := j.b.Update(ctx, func(tx Tx) error {
+		err := f(tx, exclusive)
+		if nothing = err == nil; nothing {
+			err = errNothing
+		}
+		return err
+	})
+	if nothing {
+		return nil
+	}
+	return err
 }
 
 // Load returns a copy of what is kept of the scope.

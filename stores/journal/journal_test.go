@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	attend "github.com/attend-go/attend/core"
@@ -308,6 +309,41 @@ func TestWaitingEnds(t *testing.T) {
 	}
 	close(goOn)
 	wg.Wait()
+}
+
+// Behind a lock that somebody else keeps, each call waits as long as the
+// Backend lets it, and not also for those before it.
+func TestWaitingIsTheBackends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const patience = time.Second
+		b := newBackend()
+		s := mustOpen(t, b, 0)
+		b.lock = func(ctx context.Context) error {
+			select {
+			case <-time.After(patience):
+				return errFault
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		var wg sync.WaitGroup
+		for i := range 5 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * patience / 10)
+				began := time.Now()
+				_, err := s.Commit(t.Context(), []attend.Write{{Scope: attend.Scope(fmt.Sprint("s-", i)), Snapshot: []byte("a")}})
+				if took := time.Since(began); !errors.Is(err, errFault) || took != patience {
+					t.Errorf("Commit %d behind a lock = %v after %v, want the Backend's error after %v", i, err, took, patience)
+				}
+			})
+		}
+		wg.Wait()
+		b.lock = nil
+		add(t, s, 10, "s")
+		if got := tailOf(t, s, "s"); got != 1 {
+			t.Errorf("after the lock is gone there are %d inputs, want 1", got)
+		}
+	})
 }
 
 func TestClosed(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -37,12 +38,14 @@ const (
 	opLost   // a Commit that lands without an answer
 	opTwice  // a Commit whose transaction is tried twice
 	opSeen   // a Commit that a Load sees before its own Journal knows
+	opCopy   // a copy of the database is made
+	opPut    // and put in place under all handles
 )
 
-var opNames = []string{"commit", "remove", "load", "due", "reopen", "commit that fails", "commit whose answer is lost", "commit tried twice", "commit that a load sees first"}
+var opNames = []string{"commit", "remove", "load", "due", "reopen", "commit that fails", "commit whose answer is lost", "commit tried twice", "commit that a load sees first", "copy", "put the copy in place"}
 
 // weights say how often each op is drawn, in percent.
-var weights = []int{50, 5, 15, 8, 5, 4, 4, 4, 5}
+var weights = []int{48, 5, 15, 8, 5, 3, 3, 3, 5, 3, 2}
 
 func drawSteps(r *rand.Rand, n, handles int) (steps []step) {
 	for range n {
@@ -66,6 +69,30 @@ type world struct {
 	// Versions of the model differ from the journal's, since both begin at
 	// random: what the model has for each, by scope.
 	versions map[attend.Scope]uint64
+	landed   []attend.Write
+	copied   *world // what can be put in place
+}
+
+// copy copies what is stored.
+func (w *world) copy() *world {
+	return &world{b: w.b.clone(), versions: maps.Clone(w.versions), landed: slices.Clone(w.landed)}
+}
+
+// put puts a copy in place. The model gets there by doing all of it again.
+func (w *world) put(c *world) error {
+	w.b.restore(c.b)
+	w.versions, w.landed, w.model = maps.Clone(c.versions), slices.Clone(c.landed), memory.New()
+	for _, wr := range w.landed {
+		rec, err := w.model.Load(context.Background(), wr.Scope)
+		if err != nil {
+			return err
+		}
+		wr.Expect, wr.Rows = rec.Version, nil
+		if out, err := w.model.Commit(context.Background(), []attend.Write{wr}); err != nil || out[0].Conflict() {
+			return fmt.Errorf("the model does not take %+v again: %v, %w", wr, out, err)
+		}
+	}
+	return nil
 }
 
 // names are scopes with everything in them that a database could trip over.
@@ -117,8 +144,19 @@ func (w *world) step(s step) error {
 		if err := h.Remove(context.Background(), scope); err != nil {
 			return err
 		}
+		if w.versions[scope] != 0 {
+			w.landed = append(w.landed, attend.Write{Scope: scope, Forget: true})
+		}
 		delete(w.versions, scope)
 		return w.model.Remove(context.Background(), scope)
+	case opCopy:
+		w.copied = w.copy()
+		return nil
+	case opPut:
+		if w.copied == nil {
+			return nil
+		}
+		return w.put(w.copied)
 	case opLoad:
 		return w.load(s.handle, names[r.IntN(len(names))])
 	case opDue:
@@ -208,6 +246,9 @@ func (w *world) commit(h *store, writes []attend.Write, what fault) error {
 	}
 	for i := range want {
 		scope := writes[i].Scope
+		if !want[i].Conflict() {
+			w.landed = append(w.landed, writes[i])
+		}
 		switch {
 		case out != nil && out[i].Conflict() != want[i].Conflict():
 			return fmt.Errorf("write of %q: conflict is %v, want %v", scope, out[i].Conflict(), want[i].Conflict())

@@ -1,7 +1,9 @@
 package journal
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	attend "github.com/attend-go/attend/core"
@@ -11,6 +13,7 @@ import (
 // memory. The Journal's lock guards it.
 type overlay struct {
 	oldest, applied uint64 // the records that it was made from
+	tag             uint64 // of the newest of them
 	costs           []int  // of each of them
 	cost            int    // of all
 	credit          float64
@@ -32,7 +35,7 @@ type entry struct {
 	// records before first is folded.
 	first, last uint64
 	// The record that made the folded state count for nothing: with a snapshot,
-	// or where the scope began or ended. 0: it is the beginning of this entry.
+	// or where the scope began or ended. 0: the folded state counts.
 	whole      uint64
 	snap       []byte
 	tail       []part
@@ -55,19 +58,19 @@ func newOverlay(oldest uint64) *overlay {
 
 // apply adds a record's changes. head says of a change's scope what was folded
 // of it, if it has no entry.
-func (o *overlay) apply(seq uint64, body []byte, head func(i int, scope []byte) Head) error {
+func (o *overlay) apply(seq, tag uint64, body []byte, head func(i int, scope []byte) Head) error {
 	if seq != o.applied+1 {
 		return fmt.Errorf("journal record %d is missing: %w", o.applied+1, attend.ErrCorrupt)
 	}
 	n := 0
-	err := decode(seq, body, func(c *change) error {
+	_, err := decode(seq, body, func(c *change) error {
 		n++
 		return o.change(seq, c, func() Head { return head(n-1, c.scope) })
 	})
 	if err != nil {
 		return err
 	}
-	o.applied = seq
+	o.applied, o.tag = seq, tag
 	o.costs = append(o.costs, len(body)+n*changeCost)
 	o.cost += len(body) + n*changeCost
 	return nil
@@ -147,7 +150,7 @@ func (o *overlay) folded(scope attend.Scope, seq uint64) {
 }
 
 // trim says that the records before oldest are gone, so what they had is
-// folded.
+// folded. Little of them is kept: a few bytes keep a whole record in memory.
 func (o *overlay) trim(oldest uint64) {
 	for ; o.oldest < oldest && len(o.costs) > 0; o.oldest++ {
 		o.cost -= o.costs[0]
@@ -158,9 +161,22 @@ func (o *overlay) trim(oldest uint64) {
 		if e.last < oldest {
 			o.drop(e)
 		} else {
-			e.first = oldest
+			e.trim(oldest)
 		}
 		e = next
+	}
+}
+
+func (e *entry) trim(oldest uint64) {
+	e.first = oldest
+	if e.whole < oldest {
+		e.whole, e.snap = 0, nil
+	}
+	// Who has a copy of e reads its tail without the lock. The time for a new
+	// one is taken when it is worth it.
+	gone, _ := slices.BinarySearchFunc(e.tail, oldest, func(p part, seq uint64) int { return cmp.Compare(p.seq, seq) })
+	if 2*gone >= len(e.tail) {
+		e.tail = slices.Clone(e.tail[gone:])
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 
 // A record is a header and then the changes of one commit, each behind the
 // other. The header is the format's version (1 byte), the length of what
-// follows it and its CRC-32C (4 bytes each, big-endian). A change is
+// follows it and its CRC-32C (4 bytes each, big-endian). The tag of the record
+// before it comes next (8 bytes), 0 where there is none. A change is
 //
 //	flags (1 byte)
 //	the scope
@@ -27,6 +28,7 @@ import (
 const (
 	recordVersion = 1
 	recordHeader  = 9
+	recordStart   = recordHeader + 8 // of the changes
 )
 
 // maxRecord limits what a commit brings, and what is believed of a stored
@@ -58,23 +60,22 @@ type change struct {
 // A group is a commit's writes as bytes, made before it is known which of them
 // land.
 type group struct {
-	buf    []byte   // a whole record, if all land
-	ends   []int    // where each write ends in buf
-	made   []uint64 // the version that each write makes, 0 for one that forgets
-	sealed bool     // buf has its header
+	buf  []byte   // a whole record, if all land, but for its header
+	ends []int    // where each write ends in buf
+	made []uint64 // the version that each write makes, 0 for one that forgets
 }
 
 // encode writes the group's changes. A scope that begins gets a random version,
 // so that a writer that knew an earlier life of it can't land on the new one.
 func encode(writes []attend.Write) (*group, error) {
-	size := recordHeader
+	size := recordStart
 	for i := range writes {
 		size += writeSize(&writes[i])
 		if size > maxRecord {
 			return nil, &attend.TooLargeError{Field: "commit", Limit: maxRecord}
 		}
 	}
-	g := &group{buf: make([]byte, recordHeader, size), ends: make([]int, len(writes)), made: make([]uint64, len(writes))}
+	g := &group{buf: make([]byte, recordStart, size), ends: make([]int, len(writes)), made: make([]uint64, len(writes))}
 	for i := range writes {
 		w := &writes[i]
 		switch {
@@ -90,28 +91,31 @@ func encode(writes []attend.Write) (*group, error) {
 	return g, nil
 }
 
-// record returns the changes that land as one record.
-func (g *group) record(lands []bool, all bool) []byte {
+// record returns the changes that land as one record, behind the one with the
+// tag prev.
+func (g *group) record(lands []bool, all bool, prev uint64) []byte {
 	b := g.buf
 	if !all {
-		b = make([]byte, recordHeader, len(g.buf))
-		from := recordHeader
+		b = make([]byte, recordStart, len(g.buf))
+		from := recordStart
 		for i, end := range g.ends {
 			if lands[i] {
 				b = append(b, g.buf[from:end]...)
 			}
 			from = end
 		}
-	} else if g.sealed {
-		return b
 	}
-	seal(b)
-	g.sealed = g.sealed || all
+	seal(b, prev)
 	return b
 }
 
-// seal fills in a record's header.
-func seal(b []byte) {
+// newTag draws a record's tag, which says which of all records with its seq it
+// is: a database that is put back to an older moment goes on with others.
+func newTag() uint64 { return rand.Uint64N(math.MaxUint64) + 1 }
+
+// seal fills in what is before a record's changes.
+func seal(b []byte, prev uint64) {
+	binary.BigEndian.PutUint64(b[recordHeader:], prev)
 	b[0] = recordVersion
 	binary.BigEndian.PutUint32(b[1:], uint32(len(b)-recordHeader))
 	binary.BigEndian.PutUint32(b[5:], crc32.Checksum(b[recordHeader:], castagnoli))
@@ -186,35 +190,35 @@ func inputSize(in []byte) int {
 	return n + len(in)
 }
 
-// decode calls f with each change of a record. An error is [attend.ErrCorrupt]
-// or [attend.ErrNewer].
-func decode(seq uint64, body []byte, f func(*change) error) error {
+// decode calls f with each change of a record, and returns the tag of the one
+// before it. An error is [attend.ErrCorrupt] or [attend.ErrNewer].
+func decode(seq uint64, body []byte, f func(*change) error) (prev uint64, err error) {
 	bad := func(what string) error {
 		return fmt.Errorf("journal record %d: %s: %w", seq, what, attend.ErrCorrupt)
 	}
 	switch {
-	case len(body) < recordHeader:
-		return bad("cut off")
+	case len(body) < recordStart:
+		return 0, bad("cut off")
 	case body[0] > recordVersion:
-		return fmt.Errorf("journal record %d has format %d, this release knows %d: %w", seq, body[0], recordVersion, attend.ErrNewer)
+		return 0, fmt.Errorf("journal record %d has format %d, this release knows %d: %w", seq, body[0], recordVersion, attend.ErrNewer)
 	case body[0] != recordVersion:
-		return bad("unknown format")
+		return 0, bad("unknown format")
 	case uint64(binary.BigEndian.Uint32(body[1:])) != uint64(len(body)-recordHeader) || len(body) > maxRecord:
-		return bad("wrong length")
+		return 0, bad("wrong length")
 	case binary.BigEndian.Uint32(body[5:]) != crc32.Checksum(body[recordHeader:], castagnoli):
-		return bad("wrong checksum")
+		return 0, bad("wrong checksum")
 	}
-	d := &decoder{rest: body[recordHeader:]}
+	d := &decoder{rest: body[recordStart:]}
 	for len(d.rest) > 0 {
 		c := d.change()
 		if d.bad {
-			return bad("unreadable change")
+			return 0, bad("unreadable change")
 		}
 		if err := f(&c); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return binary.BigEndian.Uint64(body[recordHeader:]), nil
 }
 
 // A decoder cuts values off bytes. Once something was wrong it stays so.

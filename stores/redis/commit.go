@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	crypto "crypto/rand"
 	"encoding/binary"
 	"math/rand/v2"
 	"strconv"
@@ -43,7 +44,7 @@ func (s *Store) Commit(ctx context.Context, writes []attend.Write) ([]attend.Out
 	if len(writes) == 0 {
 		return out, nil
 	}
-	parts := s.parts(writes)
+	parts := s.parts(writes, s.noting(ctx))
 	calls := make([]call, len(parts))
 	for i := range parts {
 		calls[i] = parts[i].call
@@ -92,7 +93,7 @@ func (s *Store) landed(p part, applied, newest string) {
 }
 
 // parts cuts a group, and encodes each part as lua/commit.lua wants it.
-func (s *Store) parts(writes []attend.Write) []part {
+func (s *Store) parts(writes []attend.Write, noting string) []part {
 	var parts []part
 	for len(writes) > 0 {
 		n, rows, bytes := 0, 0, 0
@@ -105,7 +106,7 @@ func (s *Store) parts(writes []attend.Write) []part {
 			}
 			n++
 		}
-		parts = append(parts, s.part(writes[:n]))
+		parts = append(parts, s.part(writes[:n], noting))
 		writes = writes[n:]
 	}
 	return parts
@@ -123,17 +124,18 @@ func weight(w *attend.Write) int {
 	return n
 }
 
-func (s *Store) part(writes []attend.Write) part {
+func (s *Store) part(writes []attend.Write, noting string) part {
 	p := part{writes: writes, next: make([]uint64, len(writes))}
 	k := s.keys
-	keys := make([]string, 0, 8+len(writes))
+	keys := make([]string, 0, 10+len(writes))
 	keys = append(keys, k.head(), k.due())
 	for _, of := range []func(int) string{k.log, k.ids} {
 		for t := range rowTypes {
 			keys = append(keys, of(t))
 		}
 	}
-	args := make([]string, 4, 4+5*len(writes))
+	keys = append(keys, k.noted(crypto.Text()))
+	args := make([]string, 5, 5+5*len(writes))
 	for i := range writes {
 		w := &writes[i]
 		keys = append(keys, k.scope(w.Scope))
@@ -163,7 +165,7 @@ func (s *Store) part(writes []attend.Write) part {
 				strconv.FormatInt(r.At.UnixMilli(), 10), string(r.Body), string(in))
 		}
 	}
-	args[0], args[1], args[2], args[3] = schema, strconv.Itoa(len(writes)), strconv.Itoa(len(k.scope(""))), message(topics)
+	args[0], args[1], args[2], args[3], args[4] = schema, strconv.Itoa(len(writes)), strconv.Itoa(len(k.scope(""))), message(topics), noting
 	p.call = call{keys, args}
 	return p
 }

@@ -45,8 +45,8 @@ func (s *Store) duePage(ctx context.Context, now time.Time, at, name string) ([]
 	}
 	defer end()
 	out, err := s.run(ctx, dueScript, call{
-		keys: []string{s.keys.due()},
-		args: []string{strconv.FormatInt(now.UnixMilli(), 10), strconv.Itoa(duePage), at, name},
+		keys: []string{s.head, s.keys.due()},
+		args: []string{schema, strconv.FormatInt(now.UnixMilli(), 10), strconv.Itoa(duePage), at, name},
 	})
 	if err != nil {
 		return nil, s.failed(ctx, "due", err)

@@ -64,7 +64,7 @@ func TestEventLogRetains(t *testing.T) {
 		return err == nil && n <= 1
 	})
 	keys := c.keys(o.Prefix)
-	if len(keys) > 4 {
+	if len(keys) > 5 {
 		t.Errorf("a log of one event has the keys %q", keys)
 	}
 }

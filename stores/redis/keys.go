@@ -23,6 +23,7 @@ func typeOf(t attend.RowType) int { return slices.Index(rowTypes[:], t) }
 type keyspace string
 
 func (k keyspace) head() string                { return string(k) + "head" }
+func (k keyspace) noted(call string) string    { return string(k) + "did:" + call }
 func (k keyspace) due() string                 { return string(k) + "due" }
 func (k keyspace) scope(s attend.Scope) string { return string(k) + "s:" + string(s) }
 func (k keyspace) log(t int) string            { return string(k) + "log:" + string(rowTypes[t]) }
@@ -40,8 +41,17 @@ func (k keyspace) events() string                  { return string(k) + "events"
 func (k keyspace) eventList(s attend.Scope) string { return string(k) + "ex:" + string(s) }
 func (k keyspace) eventIDs(s attend.Scope) string  { return string(k) + "ei:" + string(s) }
 func eventMark(s attend.Scope) string              { return "trimmed:" + string(s) }
-func (k keyspace) trial() (hash, z, x, list string) {
-	return string(k) + "try:h", string(k) + "try:z", string(k) + "try:x", string(k) + "try:l"
+
+// mark is the key of the mark that belongs to a head; see lua/common.lua.
+func mark(head string) string { return strings.TrimSuffix(head, "head") + "mark" }
+
+// trial are keys for lua/rights.lua.
+func (k keyspace) trial() []string {
+	var out []string
+	for _, kind := range []string{"h", "z", "x", "l", "s"} {
+		out = append(out, string(k)+"try:"+kind)
+	}
+	return out
 }
 
 // maxLevels is how many levels of a scope have a list of their rows.

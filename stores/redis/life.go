@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -18,6 +17,11 @@ const schema = "1"
 // that finds another one does nothing: acknowledged rows may be lost, and their
 // positions must not be given to others that a reader would take for read.
 // adopt then binds the head to the new life. Whoever calls it first decides.
+//
+// A life is one process that held the data all the time. The epoch goes on in
+// the next one only by proof, which is the mark in lua/common.lua: what a server
+// says of itself is none, since one that was a replica, that lagged, and that was
+// restarted on its own file looks like one that never was.
 func (l *link) adopt(ctx context.Context) error {
 	for range 3 {
 		s, err := inspect(ctx, l.c, l.head)
@@ -43,17 +47,13 @@ func (l *link) adopt(ctx context.Context) error {
 		}
 		return nil
 	}
-	return errors.New("the server is restarted over and over")
+	return errRestless
 }
 
 func (l *link) bind(ctx context.Context, s server) ([]string, error) {
-	loaded := "0"
-	if s.loaded {
-		loaded = "1"
-	}
 	return adoptScript.run(ctx, l.c, call{
-		keys: append([]string{l.head}, l.streams...),
-		args: []string{schema, s.life, rand.Text(), s.sync, loaded},
+		keys: append(append([]string{l.head}, l.streams...), mark(l.head)),
+		args: []string{schema, s.life, rand.Text(), s.sync},
 	})
 }
 

@@ -3,7 +3,6 @@ package redis_test
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
@@ -226,22 +225,9 @@ func TestOlderData(t *testing.T) {
 func TestFailover(t *testing.T) {
 	one, two := start(t, nil), start(t, nil)
 	a, b := connect(t, one.URL()), connect(t, two.URL())
-	follow := func(c raw, of *servers.Server) {
-		t.Helper()
-		u, err := url.Parse(of.URL())
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.do("CONFIG", "SET", "masterauth", password(t, of.URL()))
-		c.do("REPLICAOF", u.Hostname(), u.Port())
-		eventually(t, "the replica follows", func() bool {
-			text, err := c.do("INFO", "replication").ToString()
-			return err == nil && contains(text, "master_link_status:up")
-		})
-	}
 	o := quiet()
 	s := openOne(t, one.URL(), o)
-	follow(b, one)
+	follow(t, b, one)
 	decide(t, s, "d1")
 	at := newest(t, s)
 	eventually(t, "the replica has it", func() bool { return len(b.keys(o.Prefix+"log:")) > 0 })
@@ -257,7 +243,7 @@ func TestFailover(t *testing.T) {
 
 	// The same process takes over again. Nothing was committed meanwhile.
 	at = newest(t, second)
-	follow(a, two)
+	follow(t, a, two)
 	a.do("REPLICAOF", "NO", "ONE")
 	usable(t, s)
 	if _, err := ids(t, s, at); !errors.Is(err, attend.ErrTruncated) {

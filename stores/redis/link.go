@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -49,7 +50,23 @@ func (l *link) begin(ctx context.Context) (_ context.Context, end context.Cancel
 	return ctx, end, nil
 }
 
-var errTimeout = errors.New("redis: timeout")
+// noting is for how many milliseconds a script notes that it was run, so that a
+// second run does nothing. Our own clients never send one again. One of the app's
+// does so, whatever the command, when a connection's ConnLifetime ends; and a
+// wrapper may do as it likes. It can't send anything once ctx has ended.
+func (l *link) noting(ctx context.Context) string {
+	if l.own {
+		return "0"
+	}
+	const late, most = time.Second, time.Minute // until the server runs it
+	end, _ := ctx.Deadline()                    // begin gave it one
+	return strconv.FormatInt(min(max(time.Until(end), 0)+late, most).Milliseconds(), 10)
+}
+
+var (
+	errTimeout  = errors.New("redis: timeout")
+	errRestless = errors.New("the server is restarted over and over")
+)
 
 // failed says what was being done when err came about. Texts hold nothing of
 // events, and no password.
@@ -90,6 +107,9 @@ func (l *link) run(ctx context.Context, s *script, in call) ([]string, error) {
 
 // runAll is run for several calls, in one trip where all goes well.
 func (l *link) runAll(ctx context.Context, s *script, in []call) ([][]string, error) {
+	for i := range in {
+		in[i].keys = append(in[i].keys, mark(l.head))
+	}
 	out, err := s.runAll(ctx, l.c, in)
 	if err != nil {
 		return nil, err
@@ -97,7 +117,7 @@ func (l *link) runAll(ctx context.Context, s *script, in []call) ([][]string, er
 	for i := range out {
 		for try := 0; out[i][0] == "LIFE" || out[i][0] == "SCHEMA"; try++ {
 			if try == 3 {
-				return nil, errors.New("the server is restarted over and over")
+				return nil, errRestless
 			}
 			if err := l.adopt(ctx); err != nil {
 				return nil, err
@@ -120,6 +140,8 @@ func (l *link) refused(a []string) error {
 		return nil
 	case "CORRUPT":
 		return fmt.Errorf("%w: a key of kind %s under the prefix %s holds what it should not", attend.ErrCorrupt, a[1], l.keys)
+	case "ENCODING":
+		return errors.New("the server has no SETRANGE or OBJECT ENCODING as Redis has them: data of another server would go unnoticed")
 	case "FULL":
 		return errors.New("the log has no positions left")
 	}

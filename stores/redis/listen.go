@@ -21,8 +21,12 @@ func (h *hub) listen() {
 	for {
 		err := h.subscribe()
 		pause := listenAgain
-		if _, refused := rueidis.IsRedisErr(err); refused {
-			if pause = listenRefused; !said {
+		_, refused := rueidis.IsRedisErr(err)
+		if refused {
+			pause = listenRefused
+		}
+		if refused || errors.Is(err, errNoConnection) && h.ctx.Err() == nil {
+			if !said {
 				said = true
 				h.l.log.Warn("redis: can't subscribe; waiting polls instead", "log", h.l.head, "error", err)
 			}
@@ -35,13 +39,63 @@ func (h *hub) listen() {
 	}
 }
 
+// A dedicated is a connection that is nobody else's until it is released.
+type dedicated struct {
+	rueidis.DedicatedClient
+	release func()
+}
+
+var errNoConnection = errors.New("the client has no connection left: its BlockingPoolSize is used up")
+
+// dedicate takes a connection. The client waits for one without end, when the
+// app uses all that it may have; so we let it wait, and ask again later.
+func (h *hub) dedicate(ctx context.Context) (dedicated, error) {
+	if h.taken == nil {
+		taken := make(chan dedicated)
+		go func() { // until the client has one, or is closed
+			c, release := h.l.c.Dedicate()
+			select {
+			case taken <- dedicated{c, release}:
+			case <-h.ctx.Done():
+				release()
+			}
+		}()
+		h.taken = taken
+	}
+	select {
+	case c := <-h.taken:
+		h.taken = nil
+		return c, nil
+	case <-ctx.Done():
+		return dedicated{}, errNoConnection
+	}
+}
+
+// begin notes how far the log goes once the subscription is up, for what comes
+// to be told from what was missed.
+func (h *hub) begin(ctx context.Context, deaf chan struct{}) {
+	p, err := h.l.page(ctx, span{})
+	if err != nil {
+		return // the next message wakes everyone
+	}
+	h.mu.Lock()
+	if h.ear.deaf == deaf {
+		h.ear.heard = max(h.ear.heard, p.newest)
+	}
+	h.mu.Unlock()
+	h.wakeAll()
+}
+
 // subscribe listens on a connection of its own until that is lost, and returns
 // why.
 func (h *hub) subscribe() error {
 	ctx, end := context.WithTimeout(h.ctx, h.l.timeout)
 	defer end()
-	c, release := h.l.c.Dedicate()
-	defer release()
+	c, err := h.dedicate(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.release()
 	defer c.Close() // before it is given back, so that nobody gets it
 	// On a cluster the first command's key picks the server.
 	if err := c.Do(ctx, c.B().Hget().Key(h.l.head).Field("schema").Build()).Error(); err != nil && !rueidis.IsRedisNil(err) {
@@ -60,8 +114,9 @@ func (h *hub) subscribe() error {
 		},
 		OnMessage: func(m rueidis.PubSubMessage) { h.message(m.Message) },
 	})
-	err := c.Do(ctx, c.B().Subscribe().Channel(h.l.head).Build()).Error()
+	err = c.Do(ctx, c.B().Subscribe().Channel(h.l.head).Build()).Error()
 	if err == nil {
+		h.begin(ctx, deaf)
 		select {
 		case err = <-lost:
 		case <-deaf:

@@ -156,7 +156,7 @@ func TestTrimLeavesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []string{o.Prefix + "head", o.Prefix + "log:decision", o.Prefix + "log:letter", o.Prefix + "log:verdict"}
+	want := []string{o.Prefix + "head", o.Prefix + "log:decision", o.Prefix + "log:letter", o.Prefix + "log:verdict", o.Prefix + "mark"}
 	if got := c.keys(o.Prefix); !slices.Equal(got, want) {
 		t.Errorf("a store whose rows and scopes are gone has keys %q, want %q", got, want)
 	}

@@ -70,17 +70,17 @@ func newLink(ctx context.Context, c rueidis.Client, own bool, o Config, head str
 		say = l.log.Warn
 	}
 	say("redis: open", "prefix", o.Prefix, "server", s.version, "cluster", c.Mode() == rueidis.ClientModeCluster,
-		"appendfsync", s.sync, "replicas", s.replicas, "evicts", s.policy, "crashLoses", loses)
+		"appendfsync", strings.Replace(s.sync, "pausing", "always", 1), "replicas", s.replicas, "evicts", s.policy, "crashLoses", loses)
 	return l, nil
 }
 
 // tryRights does once what commits do, so that a right that is missing is said
 // now and not in the middle of one.
 func (l *link) tryRights(ctx context.Context) error {
-	h, z, x, list := l.keys.trial()
-	r := l.c.Do(ctx, rightsScript.byHash(l.c, call{keys: []string{h, z, x, list}}))
+	in := call{keys: l.keys.trial()}
+	r := l.c.Do(ctx, rightsScript.byHash(l.c, in))
 	if unknown(r.Error()) {
-		r = l.c.Do(ctx, rightsScript.byText(l.c, call{keys: []string{h, z, x, list}}))
+		r = l.c.Do(ctx, rightsScript.byText(l.c, in))
 	}
 	refused, err := r.AsStrSlice()
 	if err != nil {

@@ -131,7 +131,7 @@ func TestOpenNewer(t *testing.T) {
 		o := quiet()
 		s := open(t, url, o)
 		l := openEvents(t, url, o)
-		put(t, s, attend.Write{Scope: "ops", Inputs: [][]byte{[]byte("a")}})
+		put(t, s, attend.Write{Scope: "ops", Inputs: [][]byte{[]byte("a")}, Due: noon})
 		c.do("HSET", o.Prefix+"head", "schema", c2.schema)
 		c.do("HSET", o.Prefix+"events:head", "schema", c2.schema)
 		if _, err := redis.Open(t.Context(), url, *o); !errors.Is(err, c2.want) || !strings.Contains(err.Error(), o.Prefix) {
@@ -147,6 +147,23 @@ func TestOpenNewer(t *testing.T) {
 		if _, err := s.Log().Bounds(t.Context()); !errors.Is(err, c2.want) {
 			t.Errorf("Bounds in schema %s: %v, want %v", c2.schema, err, c2.want)
 		}
+		if _, err := s.Load(t.Context(), "ops"); !errors.Is(err, c2.want) {
+			t.Errorf("Load in schema %s: %v, want %v", c2.schema, err, c2.want)
+		}
+		if err := s.Remove(t.Context(), "ops"); !errors.Is(err, c2.want) {
+			t.Errorf("Remove in schema %s: %v, want %v", c2.schema, err, c2.want)
+		}
+		if n, err := c.do("EXISTS", o.Prefix+"s:ops").AsInt64(); err != nil || n != 1 {
+			t.Errorf("after Remove in schema %s there are %d of the scope's keys, want 1 (%v)", c2.schema, n, err)
+		}
+		for _, err := range s.Due(t.Context(), noon) {
+			if !errors.Is(err, c2.want) {
+				t.Errorf("Due in schema %s: %v, want %v", c2.schema, err, c2.want)
+			}
+		}
+		if err := s.Log().Trim(t.Context(), attend.Retain{Age: 1}, noon); !errors.Is(err, c2.want) {
+			t.Errorf("Trim in schema %s: %v, want %v", c2.schema, err, c2.want)
+		}
 		if err := l.Append(t.Context(), "ops", []attend.Event{{ID: "a", Name: "b"}}); !errors.Is(err, c2.want) {
 			t.Errorf("Append in schema %s: %v, want %v", c2.schema, err, c2.want)
 		}
@@ -160,6 +177,7 @@ func TestOpenSays(t *testing.T) {
 		want     []string
 	}{
 		{"always", nil, []string{"level=INFO", "appendfsync=always", "crashLoses=nothing"}},
+		{"pauses", map[string]string{"no-appendfsync-on-rewrite": "yes"}, []string{"level=WARN", "appendfsync=always", "no-appendfsync-on-rewrite"}},
 		{"everysec", map[string]string{"appendfsync": "everysec"}, []string{"level=WARN", "appendfsync=everysec", "last second"}},
 		{"no", map[string]string{"appendfsync": "no"}, []string{"level=WARN", "appendfsync=no"}},
 		{"off", map[string]string{"appendonly": "no"}, []string{"level=WARN", "appendfsync=off", "RDB"}},
@@ -220,7 +238,7 @@ func TestRights(t *testing.T) {
 		conformance.Log(t, st)
 	})
 	t.Run("events", func(t *testing.T) { conformance.EventLog(t, eventSuite(user(t, s.URL(), "least"))) })
-	free := " +publish +subscribe +ping +hello +auth +hgetall +evalsha +eval "
+	free := " +publish +subscribe +ping +hello +auth +evalsha +eval "
 	for _, right := range all {
 		if !strings.HasPrefix(right, "+") || strings.Contains(free, right+" ") {
 			continue

@@ -58,8 +58,7 @@ func (s *script) byText(c rueidis.Client, in call) rueidis.Completed {
 }
 
 // completed lets the client send again what may be run twice, when a connection
-// is lost. The rest it sends once: a second run of a commit would conflict with
-// the first.
+// is lost. The rest it sends once, as far as it lies with us; see link.noting.
 func (s *script) completed(cmd rueidis.Completed) rueidis.Completed {
 	if s.twice {
 		return cmd.ToRetryable()

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,13 +14,12 @@ import (
 // A server is what a server says of itself.
 type server struct {
 	version  string
-	life     string // as common.lua spells it
+	life     string // its process, as lua/common.lua has it
 	role     string
 	replicas int
 	policy   string // of eviction
 	limited  bool   // it has a maxmemory
-	loaded   bool   // its data is from its own append-only files, or new
-	sync     string // always, everysec, no; off: no append-only file; unknown
+	sync     string // always, everysec, no; off: no append-only file; unknown; pausing: always, but for no-appendfsync-on-rewrite
 }
 
 // inspect asks the server that keeps the key.
@@ -35,29 +35,33 @@ func inspect(ctx context.Context, c rueidis.Client, key string) (s server, err e
 }
 
 func inspectOnce(ctx context.Context, c rueidis.Client, key string) (server, error) {
-	var s server
-	err := c.Dedicated(func(d rueidis.DedicatedClient) error {
-		// On a cluster the first command's key picks the server.
-		if err := d.Do(ctx, d.B().Hget().Key(key).Field("schema").Build()).Error(); err != nil && !rueidis.IsRedisNil(err) {
-			return err
+	// On a cluster the key picks the server; a client that has it wrong is told
+	// so by the first command, which does look at the key. The others go to one
+	// server together: not over a connection of their own, since the client may
+	// have none left, and would wait for it without end.
+	if err := c.Do(ctx, c.B().Hget().Key(key).Field("schema").Build()).Error(); err != nil && !rueidis.IsRedisNil(err) {
+		return server{}, err
+	}
+	r := c.DoMulti(ctx,
+		c.B().Info().Build().SetSlot(key),
+		c.B().ConfigGet().Parameter("*appendfsync*").Build().SetSlot(key), // Redis 6.2 takes one pattern
+	)
+	text, err := r[0].ToString()
+	if err != nil {
+		return server{}, fmt.Errorf("INFO: %w", err)
+	}
+	s := parseInfo(text)
+	m, err := r[1].AsStrMap()
+	if _, refused := rueidis.IsRedisErr(err); err != nil && !refused {
+		return s, err
+	}
+	if s.sync == "" {
+		s.sync = cmp.Or(m["appendfsync"], "unknown")
+		if s.sync == "always" && m["no-appendfsync-on-rewrite"] != "no" {
+			s.sync = "pausing"
 		}
-		text, err := d.Do(ctx, d.B().Info().Build()).ToString()
-		if err != nil {
-			return fmt.Errorf("INFO: %w", err)
-		}
-		s = parseInfo(text)
-		if s.sync == "" {
-			m, err := d.Do(ctx, d.B().ConfigGet().Parameter("appendfsync").Build()).AsStrMap()
-			if _, refused := rueidis.IsRedisErr(err); err != nil && !refused {
-				return err
-			}
-			if s.sync = m["appendfsync"]; s.sync == "" {
-				s.sync = "unknown"
-			}
-		}
-		return nil
-	})
-	return s, err
+	}
+	return s, nil
 }
 
 func parseInfo(text string) server {
@@ -69,9 +73,7 @@ func parseInfo(text string) server {
 	s := server{version: m["redis_version"], role: m["role"], policy: m["maxmemory_policy"]}
 	s.replicas, _ = strconv.Atoi(m["connected_slaves"])
 	s.limited = m["maxmemory"] != "0"
-	s.life = m["run_id"] + ":" + m["master_replid2"]
-	// Who never was a replica has no second replication id.
-	s.loaded = m["aof_enabled"] == "1" && strings.Trim(m["master_replid2"], "0") == ""
+	s.life = m["run_id"]
 	if m["aof_enabled"] != "1" {
 		s.sync = "off"
 	}
@@ -83,7 +85,7 @@ func (s server) check() error {
 	if !since(s.version, 6, 2) {
 		return fmt.Errorf("the server has version %q, want 6.2 or later", s.version)
 	}
-	if strings.HasPrefix(s.life, ":") {
+	if s.life == "" {
 		return errors.New("the server's INFO has no run_id, so that a restart would go unnoticed")
 	}
 	if s.role != "master" {
@@ -112,6 +114,8 @@ func (s server) loses() (what string, nothing bool) {
 		return "nothing", true
 	case s.sync == "always":
 		return "nothing in a restart; in a failover what the replica had yet to get", true
+	case s.sync == "pausing":
+		return "what came while the append-only file was rewritten (no-appendfsync-on-rewrite yes)", false
 	case s.sync == "everysec":
 		return "about the last second (appendfsync everysec)", false
 	case s.sync == "no":

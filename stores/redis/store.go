@@ -1,7 +1,9 @@
 package redis
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,7 +16,7 @@ import (
 // have many. Its methods may be called from many goroutines at once.
 //
 // A call that gets no answer returns an error, though what it wrote may have
-// landed; it is never sent twice. A group of more than 256 writes, 1,024 rows
+// landed; it is never run twice. A group of more than 256 writes, 1,024 rows
 // or 4 MiB is committed in parts, one behind the other: each write is whole,
 // but other calls may come in between. What Redis itself refuses is reachable
 // as a *[rueidis.RedisError].
@@ -39,6 +41,13 @@ func Open(ctx context.Context, url string, o Config) (*Store, error) {
 // New is [Open] on a client of the app's, which Close leaves open. The client
 // must not send what reads to replicas, which lag. Use DisableCache where the
 // app doesn't cache.
+//
+// While anybody waits for rows the handle holds one connection of the client's
+// BlockingPoolSize, which the app should leave room for: where there is none,
+// waiting polls. A client with a ConnLifetime sends again what was under way when
+// a connection's time is up. So that nothing is done twice, what Commit and
+// Remove did is noted under a key for as long as their context may last and a
+// second more, a minute at most. A handle of Open's needs no such notes.
 func New(ctx context.Context, c rueidis.Client, o Config) (*Store, error) {
 	return on(ctx, c, o, newStore)
 }
@@ -76,12 +85,34 @@ func (s *Store) Load(ctx context.Context, scope attend.Scope) (attend.Record, er
 		return attend.Record{}, err
 	}
 	defer end()
-	m, err := s.c.Do(ctx, s.c.B().Hgetall().Key(s.keys.scope(scope)).Build()).AsStrMap()
+	m, err := s.fields(ctx, scope)
 	if err != nil {
 		return attend.Record{}, s.failed(ctx, "load", err)
 	}
 	rec, err := record(m)
 	return rec, s.failed(ctx, "load", err)
+}
+
+// fields reads a scope's hash, and then, in the same trip, the schema: what was
+// read before it was changed is of ours.
+func (s *Store) fields(ctx context.Context, scope attend.Scope) (map[string]string, error) {
+	for try := 0; ; try++ {
+		r := s.c.DoMulti(ctx, s.c.B().Hgetall().Key(s.keys.scope(scope)).Build(), s.c.B().Hget().Key(s.head).Field("schema").Build())
+		m, err := r[0].AsStrMap()
+		if err != nil {
+			return nil, err
+		}
+		stored, err := r[1].ToString()
+		if err != nil && !rueidis.IsRedisNil(err) {
+			return nil, err
+		}
+		if stored == schema {
+			return m, nil
+		}
+		if err := s.adopt(ctx); err != nil || try == 3 {
+			return nil, cmp.Or(err, errRestless)
+		}
+	}
 }
 
 // record reads a scope's hash: its version and the length of its tail in field
@@ -125,6 +156,9 @@ func (s *Store) Remove(ctx context.Context, scope attend.Scope) error {
 		return err
 	}
 	defer end()
-	_, err = s.run(ctx, removeScript, call{keys: []string{s.keys.due(), s.keys.scope(scope)}, args: []string{string(scope)}})
+	_, err = s.run(ctx, removeScript, call{
+		keys: []string{s.head, s.keys.due(), s.keys.scope(scope), s.keys.noted(rand.Text())},
+		args: []string{schema, string(scope), s.noting(ctx)},
+	})
 	return s.failed(ctx, "remove", err)
 }

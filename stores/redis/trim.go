@@ -157,7 +157,7 @@ func (l *decisionLog) staleStep(ctx context.Context, stream string, cutoff time.
 		return 0, "", err
 	}
 	defer end()
-	out, err := l.run(ctx, staleScript, call{[]string{stream}, []string{strconv.FormatInt(cutoff.UnixMilli(), 10), from}})
+	out, err := l.run(ctx, staleScript, call{[]string{l.head, stream}, []string{schema, strconv.FormatInt(cutoff.UnixMilli(), 10), from}})
 	if err == nil && len(out) != 3 {
 		err = l.refused([]string{""})
 	}

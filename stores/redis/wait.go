@@ -23,6 +23,7 @@ type hub struct {
 
 	mu      sync.Mutex
 	started bool
+	taken   chan dedicated // listen's: a connection that was asked for; nil: none
 	waiting map[*waiter]struct{}
 	epoch   string
 	known   attend.Position // how far the log had grown at the last look
@@ -131,11 +132,13 @@ func (h *hub) wakeAll() {
 	}
 }
 
-// message takes what a script has published: the newest position, and topics
-// each behind its length.
+// message takes what a script has published: the newest position before and
+// after, and topics each behind its length. Where before isn't what was heard
+// last, something was not told: nobody knows whom it is for.
 func (h *hub) message(text string) {
-	pos, rest, _ := strings.Cut(text, " ")
-	newest := position(pos)
+	from, rest, _ := strings.Cut(text, " ")
+	to, rest, _ := strings.Cut(rest, " ")
+	before, newest := position(from), position(to)
 	var topics []string
 	for b := []byte(rest); len(b) > 0; {
 		n, k := binary.Uvarint(b)
@@ -147,8 +150,13 @@ func (h *hub) message(text string) {
 		b = b[k+int(n):]
 	}
 	h.mu.Lock()
+	missed := before != h.ear.heard
 	h.ear.heard = max(h.ear.heard, newest)
 	h.mu.Unlock()
+	if missed {
+		h.wakeAll()
+		return
+	}
 	h.grown(newest, topics)
 }
 
@@ -183,10 +191,10 @@ func (h *hub) look() {
 func (h *hub) found(epoch string, newest attend.Position) {
 	h.mu.Lock()
 	e := &h.ear
-	if epoch != h.epoch { // positions of another life say nothing
-		e.heard, e.looked, e.due = 0, false, 0
-	}
 	wake := epoch != h.epoch || newest > max(h.known, e.heard)
+	if epoch != h.epoch { // positions of another life say nothing
+		e.heard, e.looked, e.due = newest, false, 0
+	}
 	h.epoch, h.known = epoch, newest
 	switch {
 	case !e.open:

@@ -12,8 +12,9 @@ import (
 // A backend is what the journal works on: the tables of one file. Package
 // journal says what its methods promise, and what is in a record or a state.
 type backend struct {
-	d   *database
-	log *decisionLog
+	d    *database
+	wait *waiters
+	log  *journal.Log
 }
 
 func (b *backend) Update(ctx context.Context, f func(journal.Tx) error) error {
@@ -25,10 +26,9 @@ func (b *backend) Update(ctx context.Context, f func(journal.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	b.d.back.note(t.bytes)
 	if len(t.topics) > 0 {
-		b.log.wait.tell(t.topics, t.after, t.last)
-		b.log.keep.note()
+		b.wait.tell(t.topics, t.after, t.last)
+		b.log.Grown()
 	}
 	return nil
 }
@@ -54,7 +54,8 @@ func (r *reader) Bounds() (journal.Bounds, error) {
 }
 
 func readBounds(c *conn) (journal.Bounds, error) {
-	row, err := c.row("SELECT (SELECT min(seq) FROM attend_journal), (SELECT max(seq) FROM attend_journal), journal FROM attend_marks")
+	row, err := c.row(`SELECT (SELECT min(seq) FROM attend_journal), (SELECT max(seq) FROM attend_journal), journal,
+		(SELECT tag FROM attend_journal WHERE seq = (SELECT max(seq) FROM attend_journal)) FROM attend_marks`)
 	if err != nil || row == nil {
 		return journal.Bounds{}, gone(err)
 	}
@@ -62,17 +63,17 @@ func readBounds(c *conn) (journal.Bounds, error) {
 		newest := uint64(integer(row[2]))
 		return journal.Bounds{Oldest: newest + 1, Newest: newest}, nil
 	}
-	return journal.Bounds{Oldest: uint64(integer(row[0])), Newest: uint64(integer(row[1]))}, nil
+	return journal.Bounds{Oldest: uint64(integer(row[0])), Newest: uint64(integer(row[1])), Tag: uint64(integer(row[3]))}, nil
 }
 
 func (r *reader) Records(seq uint64) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
-		for row, err := range r.c.rows("SELECT seq, body FROM attend_journal WHERE seq > ?1 ORDER BY seq", int64(seq)) {
+		for row, err := range r.c.rows("SELECT seq, tag, body FROM attend_journal WHERE seq > ?1 ORDER BY seq", int64(seq)) {
 			if err != nil {
 				yield(journal.Record{}, err)
 				return
 			}
-			if !yield(journal.Record{Seq: uint64(integer(row[0])), Body: blob(row[1])}, nil) {
+			if !yield(journal.Record{Seq: uint64(integer(row[0])), Tag: uint64(integer(row[1])), Body: blob(row[2])}, nil) {
 				return
 			}
 		}
@@ -117,20 +118,18 @@ func (r *reader) Due(after journal.DueKey, upTo int64, page []journal.DueKey) ([
 
 type tx struct {
 	reader
-	bytes  int64 // about how much was written
-	topics []topic
-	after  int64 // rows were appended behind it
-	last   int64 // up to here
+	topics []journal.Topic
+	after  attend.Position // rows were appended behind it
+	last   attend.Position // up to here
 }
 
-func (t *tx) Append(body []byte) (uint64, error) {
+func (t *tx) Append(tag uint64, body []byte) (uint64, error) {
 	b, err := t.Bounds()
 	if err != nil {
 		return 0, err
 	}
-	t.bytes += int64(len(body)) + pageSize
 	t.bounds = nil
-	_, err = t.c.exec("INSERT INTO attend_journal VALUES(?1, ?2)", int64(b.Newest+1), bytes(body))
+	_, err = t.c.exec("INSERT INTO attend_journal VALUES(?1, ?2, ?3)", int64(b.Newest+1), int64(tag), bytes(body))
 	return b.Newest + 1, err
 }
 
@@ -139,7 +138,6 @@ func (t *tx) Drop(seq uint64) error {
 	if err != nil {
 		return err
 	}
-	t.bytes += pageSize
 	t.bounds = nil
 	if _, err = t.c.exec("DELETE FROM attend_journal WHERE seq < ?1", int64(min(seq, math.MaxInt64))); err != nil || seq <= b.Newest {
 		return err
@@ -152,7 +150,6 @@ func (t *tx) Drop(seq uint64) error {
 // Put looks first whether the due time is what it was: SQLite would take the
 // scope out of the index and put it in again.
 func (t *tx) Put(scope attend.Scope, s journal.State) error {
-	t.bytes += int64(len(s.Body)) + pageSize
 	var due any
 	if s.Due != journal.Never {
 		due = s.Due
@@ -170,7 +167,6 @@ func (t *tx) Put(scope attend.Scope, s journal.State) error {
 }
 
 func (t *tx) Delete(scope attend.Scope) error {
-	t.bytes += pageSize
 	_, err := t.c.exec("DELETE FROM attend_scopes WHERE scope = ?1", bytes(scope))
 	return err
 }
@@ -188,8 +184,7 @@ func (t *tx) AppendRows(rows []attend.Row) error {
 	}
 	t.last = last
 	for i := range rows {
-		t.bytes += int64(len(rows[i].Body)) + 64
-		t.topics = topicsOf(t.topics, rows[i].Type, rows[i].Scope)
+		t.topics = journal.RowTopics(t.topics, rows[i].Type, rows[i].Scope)
 	}
 	return nil
 }

@@ -20,15 +20,18 @@ func TestEmptyJournal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &backend{d: s.d, log: &s.log}
+		b := &backend{d: s.d, wait: &s.rows.wait, log: &s.log}
 		err = b.Update(t.Context(), func(tx journal.Tx) error {
 			if got, err := tx.Bounds(); err != nil || got != want {
 				t.Errorf("Bounds = %+v, %v, want %+v", got, err, want)
 			}
 			for k := range uint64(2) {
-				if seq, err := tx.Append([]byte("x")); err != nil || seq != 2*i+k+1 {
+				if seq, err := tx.Append(math.MaxUint64-k, []byte("x")); err != nil || seq != 2*i+k+1 {
 					t.Errorf("Append = %d, %v, want %d", seq, err, 2*i+k+1)
 				}
+			}
+			if got, err := tx.Bounds(); err != nil || got != (journal.Bounds{Oldest: 2*i + 1, Newest: 2*i + 2, Tag: math.MaxUint64 - 1}) {
+				t.Errorf("Bounds = %+v, %v, want the two records and the tag of the second", got, err)
 			}
 			return tx.Drop(math.MaxUint64)
 		})

@@ -2,24 +2,55 @@ package sqlite_test
 
 import (
 	"context"
-	"encoding/binary"
+	"errors"
 	"fmt"
-	"hash/crc32"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/attend-go/attend/conformance/storebench"
 	attend "github.com/attend-go/attend/core"
 	"github.com/attend-go/attend/stores/sqlite"
 )
 
+func BenchmarkStore(b *testing.B) {
+	var files sync.Map // by store
+	in := func(tb testing.TB, file string) attend.ScopeStore {
+		s := openStore(tb, file, sqlite.Config{})
+		files.Store(s, file)
+		return s
+	}
+	fileOf := func(s attend.ScopeStore) string {
+		file, _ := files.Load(s)
+		return file.(string)
+	}
+	storebench.Run(b, storebench.Subject{
+		New:    func(tb testing.TB) attend.ScopeStore { return in(tb, newFile(tb)) },
+		Reopen: func(tb testing.TB, s attend.ScopeStore) attend.ScopeStore { return in(tb, fileOf(s)) },
+		Bytes: func(tb testing.TB, s attend.ScopeStore) (n int64) {
+			file := fileOf(s)
+			runSQL(tb, plain(tb, file), "PRAGMA wal_checkpoint(TRUNCATE)")
+			for _, suffix := range []string{"", "-wal"} {
+				st, err := os.Stat(file + suffix)
+				if err != nil {
+					tb.Fatal(err)
+				}
+				n += st.Size()
+			}
+			return n
+		},
+	})
+}
+
 // A load makes groups of writes as an engine does: each an input of 200 bytes
 // on a scope's last version, a snapshot of 1,600 in the place of every ninth, a
 // log row of 400 with every twentieth, and a due time that moves in every
-// fourth (rule E46). Scopes are picked evenly, which is the worst case.
+// fourth (rule E46). Scopes are picked evenly, which is the worst
+// case.
 type load struct {
 	scopes   []attend.Scope
 	versions []uint64
@@ -87,173 +118,227 @@ func (l *load) landed(b testing.TB, out []attend.Outcome) {
 	}
 }
 
-// A walBound is the least that a durable store can do: states in a map, and one
-// checksummed record a group, written over a file that is there already, and
-// synced.
-type walBound struct {
-	f      *os.File
-	at     int64
-	scopes map[attend.Scope]*boundScope
-	buf    []byte
-}
-
-type boundScope struct {
-	version uint64
-	due     time.Time
-	kept    []byte
-}
-
-const walBytes = 64 << 20
-
-func newBound(b testing.TB, dir string) *walBound {
-	f, err := os.Create(filepath.Join(dir, "bound"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { f.Close() })
-	for range walBytes >> 20 {
-		if _, err := f.Write(make([]byte, 1<<20)); err != nil {
-			b.Fatal(err)
-		}
-	}
-	if err := f.Sync(); err != nil {
-		b.Fatal(err)
-	}
-	return &walBound{f: f, scopes: make(map[attend.Scope]*boundScope)}
-}
-
-func (w *walBound) Commit(_ context.Context, writes []attend.Write) ([]attend.Outcome, error) {
-	out := make([]attend.Outcome, len(writes))
-	buf := append(w.buf[:0], make([]byte, 8)...)
-	add := func(b []byte) { buf = append(binary.AppendUvarint(buf, uint64(len(b))), b...) }
-	for i, wr := range writes {
-		s := w.scopes[wr.Scope]
-		if s == nil {
-			s = new(boundScope)
-			w.scopes[wr.Scope] = s
-		}
-		if s.version != wr.Expect {
-			continue
-		}
-		s.version++
-		out[i].Version = s.version
-		if !wr.KeepDue {
-			s.due = wr.Due
-		}
-		if wr.Snapshot != nil {
-			s.kept = append(s.kept[:0], wr.Snapshot...)
-		}
-		add([]byte(wr.Scope))
-		buf = binary.AppendUvarint(binary.AppendUvarint(buf, wr.Expect), uint64(wr.Due.UnixMilli()))
-		for _, in := range wr.Inputs {
-			s.kept = append(s.kept, in...)
-			add(in)
-		}
-		add(wr.Snapshot)
-		for _, r := range wr.Rows {
-			add([]byte(r.ID))
-			add(r.Body)
-		}
-	}
-	binary.LittleEndian.PutUint32(buf, uint32(len(buf)))
-	binary.LittleEndian.PutUint32(buf[4:], crc32.Checksum(buf[8:], crc32.MakeTable(crc32.Castagnoli)))
-	w.buf = buf
-	if w.at+int64(len(buf)) > walBytes {
-		w.at = 0
-	}
-	if _, err := w.f.WriteAt(buf, w.at); err != nil {
-		return nil, err
-	}
-	w.at += int64(len(buf))
-	return out, datasync(w.f)
-}
-
+// A committer is a store, or what stands beside one.
 type committer interface {
 	Commit(context.Context, []attend.Write) ([]attend.Outcome, error)
 }
 
-// BenchmarkCommit writes groups to the bound, to a store and to plain row
-// tables, in turns. Its figures are scope-writes a second and their ratio to the
-// bound's, medians over the rounds. A round is one iteration: take
-// -benchtime=20x or so.
-func BenchmarkCommit(b *testing.B) {
-	const scopes, warm = 20_000, 700_000
-	dir := b.TempDir()
-	ways := []*way{
-		{name: "bound", c: newBound(b, dir), load: newLoad(scopes)},
-		{name: "sqlite", c: openStore(b, filepath.Join(dir, "attend.db"), sqlite.Config{Retain: attend.Retain{Count: 100_000}}), load: newLoad(scopes)},
-		{name: "rows", c: newRowTables(b, filepath.Join(dir, "rows.db")), load: newLoad(scopes)},
+// commit commits a group, and returns how long the call took.
+func (l *load) commit(b testing.TB, c committer, group int) time.Duration {
+	writes := l.group(group)
+	start := time.Now()
+	out, err := c.Commit(b.Context(), writes)
+	took := time.Since(start)
+	if err != nil {
+		b.Fatal(err)
 	}
-	for _, w := range ways {
-		n := warm // until states are folded as they are in the long run
-		if w.name == "rows" {
-			n = 9 * scopes
-		}
-		for w.load.n < n {
-			w.commit(b, 1000)
-		}
+	l.landed(b, out)
+	return took
+}
+
+// warm is how many writes it takes until states are folded as they are in the
+// long run.
+const warm = 700_000
+
+// BenchmarkRowTables writes groups to a store and to plain row tables, in turns.
+// Its figures are scope-writes a second, medians over the rounds, and their
+// ratio. A round is one iteration: take -benchtime=20x or so.
+func BenchmarkRowTables(b *testing.B) {
+	const scopes = 20_000
+	type way struct {
+		c     committer
+		load  *load
+		rates []float64
+	}
+	store := &way{c: openStore(b, newFile(b), sqlite.Config{Retain: attend.Retain{Count: 100_000}}), load: newLoad(scopes)}
+	rows := &way{c: newRowTables(b, newFile(b)), load: newLoad(scopes)}
+	for store.load.n < warm {
+		store.load.commit(b, store.c, 1000)
+	}
+	for rows.load.n < 9*scopes {
+		rows.load.commit(b, rows.c, 1000)
 	}
 	for _, group := range []int{1, 16, 256, 1024} {
 		b.Run(fmt.Sprintf("group=%d", group), func(b *testing.B) {
-			for _, w := range ways {
-				w.rates, w.times = nil, nil
-			}
+			store.rates, rows.rates = nil, nil
 			for b.Loop() {
-				for _, w := range ways {
-					w.round(b, group)
-				}
-			}
-			bound := median(ways[0].rates)
-			for _, w := range ways {
-				b.ReportMetric(median(w.rates), w.name+"/s")
-				slices.Sort(w.times)
-				b.ReportMetric(ms(w.times[len(w.times)/2]), w.name+"-p50-ms")
-				b.ReportMetric(ms(w.times[len(w.times)*99/100]), w.name+"-p99-ms")
-				if w != ways[0] {
-					b.ReportMetric(median(w.rates)/bound, w.name+"/bound")
+				for _, w := range []*way{store, rows} {
+					n, took := 0, time.Duration(0)
+					for ; took < 100*time.Millisecond; n += group {
+						took += w.load.commit(b, w.c, group)
+					}
+					w.rates = append(w.rates, float64(n)/took.Seconds())
 				}
 			}
 			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(median(store.rates), "writes/s")
+			b.ReportMetric(median(rows.rates), "rows-writes/s")
+			b.ReportMetric(median(store.rates)/median(rows.rates), "of-rows")
 		})
 	}
 }
-
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 func median(xs []float64) float64 {
 	xs = slices.Sorted(slices.Values(xs))
 	return xs[len(xs)/2]
 }
 
-// A way is something to commit to, with what it showed.
-type way struct {
-	name  string
-	c     committer
-	load  *load
-	rates []float64 // of each round
-	times []time.Duration
+// fill commits n scopes in large groups.
+func fill(b testing.TB, s attend.ScopeStore, n int, write func(i int) attend.Write) {
+	b.Helper()
+	for at := 0; at < n; {
+		var group []attend.Write
+		for ; at < n && len(group) < 5000; at++ {
+			group = append(group, write(at))
+		}
+		put(b, s, group...)
+	}
 }
 
-func (w *way) commit(b testing.TB, group int) time.Duration {
-	writes := w.load.group(group)
-	start := time.Now()
-	out, err := w.c.Commit(b.Context(), writes)
-	took := time.Since(start)
+// Scopes that are folded are in rows of their own, the others in memory.
+func BenchmarkLoadFolded(b *testing.B) {
+	const scopes = 20_000
+	name := func(i int) attend.Scope { return attend.Scope(fmt.Sprintf("ops/db-%06d", i%scopes)) }
+	s := openStore(b, newFile(b), sqlite.Config{Budget: 1})
+	snapshot := random(1600)
+	fill(b, s, scopes, func(i int) attend.Write { return attend.Write{Scope: name(i), Snapshot: snapshot} })
+	fill(b, s, scopes, func(i int) attend.Write { return attend.Write{Scope: "later/" + name(i), Snapshot: snapshot} })
+	for i := 0; b.Loop(); i++ {
+		rec, err := s.Load(b.Context(), name(i*7919))
+		if err != nil || len(rec.Snapshot) != len(snapshot) {
+			b.Fatal(len(rec.Snapshot), err)
+		}
+	}
+}
+
+// A reader of few rows pays nothing for the many others.
+func BenchmarkReadRare(b *testing.B) {
+	for _, others := range []int{0, 1_000_000} {
+		s := openStore(b, newFile(b), sqlite.Config{Budget: 8 << 20})
+		add := func(n int, scope attend.Scope, typ attend.RowType) {
+			fill(b, s, n/1000+1, func(i int) attend.Write {
+				w := attend.Write{Scope: attend.Scope(fmt.Sprint("w-", scope, typ, i, time.Now().UnixNano()))}
+				for k := range min(1000, n-i*1000) {
+					id := attend.DecisionID(fmt.Sprintf("%040d", i*1000+k))
+					w.Rows = append(w.Rows, attend.Row{Scope: scope, ID: id, Type: typ, At: noon, Body: make([]byte, 200)})
+				}
+				return w
+			})
+		}
+		add(50, "ops/db", attend.RowDecision)
+		add(others/2, "ops/db", attend.RowVerdict)
+		add(others/2, "noise", attend.RowDecision)
+		add(50, "ops/db", attend.RowDecision)
+		if err := s.Log().Trim(b.Context(), attend.Retain{}, noon); err != nil { // and all is in the index
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprintf("read/others=%d", others), func(b *testing.B) {
+			for b.Loop() {
+				n := 0
+				for _, err := range s.Log().Read(b.Context(), attend.Query{Prefix: "ops/"}) {
+					if n++; err != nil {
+						b.Fatal(err)
+					}
+				}
+				if n != 100 {
+					b.Fatalf("%d rows, want 100", n)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("find/others=%d", others), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := s.Log().Find(b.Context(), "none", ""); !errors.Is(err, attend.ErrNotFound) {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// What opening takes when a process was killed with the journal full: the log
+// of SQLite and the journal are read.
+func BenchmarkRecovery(b *testing.B) {
+	dir := b.TempDir()
+	file := filepath.Join(dir, "attend.db")
+	s, err := sqlite.Open(b.Context(), file, sqlite.Config{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	w.load.landed(b, out)
-	return took
+	l := newLoad(20_000)
+	for l.n < warm {
+		l.commit(b, s, 1000)
+	}
+	// A copy of the files is what a kill leaves.
+	type copied struct{ name, from string }
+	var parts []copied
+	sizes := make(map[string]float64)
+	for _, suffix := range []string{"", "-wal"} {
+		bytes, err := os.ReadFile(file + suffix)
+		if err != nil {
+			b.Fatal(err)
+		}
+		kept := filepath.Join(dir, "kept"+suffix)
+		if err := os.WriteFile(kept, bytes, 0o600); err != nil {
+			b.Fatal(err)
+		}
+		sizes[suffix] = float64(len(bytes)) / (1 << 20)
+		parts = append(parts, copied{suffix, kept})
+	}
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+	n := 0
+	for b.Loop() {
+		b.StopTimer()
+		n++
+		again := filepath.Join(dir, fmt.Sprint("again", n))
+		for _, p := range parts {
+			bytes, err := os.ReadFile(p.from)
+			if err == nil {
+				err = os.WriteFile(again+p.name, bytes, 0o600)
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.StartTimer()
+		s, err := sqlite.Open(b.Context(), again, sqlite.Config{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		s.Close()
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			os.Remove(again + suffix)
+		}
+		b.StartTimer()
+	}
+	for suffix, size := range sizes {
+		b.ReportMetric(size, "MiB"+suffix)
+	}
 }
 
-// round commits for a tenth of a second.
-func (w *way) round(b testing.TB, group int) {
-	n, took := 0, time.Duration(0)
-	for took < 100*time.Millisecond {
-		t := w.commit(b, group)
-		w.times = append(w.times, t)
-		took += t
-		n += group
+// Producers that append single events share a transaction.
+func BenchmarkAppend(b *testing.B) {
+	for _, producers := range []int{1, 64} {
+		b.Run(fmt.Sprintf("producers=%d", producers), func(b *testing.B) {
+			l := openEvents(b, newFile(b), sqlite.Config{})
+			var wg sync.WaitGroup
+			each := b.N/producers + 1
+			b.ResetTimer()
+			for p := range producers {
+				wg.Go(func() {
+					for i := range each {
+						e := attend.Event{ID: fmt.Sprint(p, "-", i), Name: "test", Data: []byte(`{"n":1}`)}
+						if err := l.Append(context.Background(), "ops", []attend.Event{e}); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			b.ReportMetric(float64(each*producers)/b.Elapsed().Seconds(), "events/s")
+		})
 	}
-	w.rates = append(w.rates, float64(n)/took.Seconds())
 }

@@ -13,6 +13,11 @@ type checkpointer struct {
 	d     *database
 	wrote chan struct{} // has a token while there is something to do
 	bytes atomic.Int64  // about how much was written since the last time
+
+	// When somebody was in the way of beginning anew, and how much was copied
+	// then.
+	busy   time.Time
+	copied int64
 }
 
 // pageSize is SQLite's, and good enough where a caller's file has another one.
@@ -23,6 +28,7 @@ const (
 	checkpointIdle  = time.Second         // or after a write, if it isn't that much
 	checkpointPages = 64 << 20 / pageSize // in the log before it begins anew
 	checkpointRest  = 1 << 20 / pageSize  // of those, copied while nobody writes
+	checkpointAgain = 10 * time.Second    // behind somebody who reads for long
 )
 
 // note counts what a transaction has written.
@@ -86,15 +92,21 @@ func (k *checkpointer) connect() (*conn, error) {
 // checkpoint copies what is in the log without holding up anybody. That never
 // comes to an end while others write, so that the log would grow: past limit
 // pages the rest of it is copied while nobody writes, and the log begins anew.
+// It can't while somebody reads in it. Writers wait for that once, and not again
+// before there is more to copy, or that somebody has had some time.
 func (k *checkpointer) checkpoint(c *conn, limit int64) error {
+	var copied int64
 	for range 4 {
-		pages, copied, err := writeBack(c, "PASSIVE")
-		if err != nil || pages < limit {
+		w, err := writeBack(c, "PASSIVE")
+		if err != nil || w.pages < limit {
 			return err
 		}
-		if pages-copied < checkpointRest {
+		if copied = w.copied; w.pages-w.copied < checkpointRest {
 			break
 		}
+	}
+	if copied == k.copied && time.Since(k.busy) < checkpointAgain {
+		return nil
 	}
 	// Our own writer would begin again between any two tries.
 	w, err := k.d.take(k.d.life, k.d.writer, time.Now().Add(k.d.patience))
@@ -102,22 +114,31 @@ func (k *checkpointer) checkpoint(c *conn, limit int64) error {
 		return err
 	}
 	defer func() { k.d.writer <- w }()
-	_, _, err = writeBack(c, "RESTART")
+	r, err := writeBack(c, "RESTART")
+	if k.busy = (time.Time{}); r.busy {
+		k.busy, k.copied = time.Now(), r.copied
+	}
 	return err
 }
 
-// writeBack does a checkpoint, and returns how many pages are in the log and
-// how many of them are copied. One that others are in the way of is no error.
-func writeBack(c *conn, mode string) (pages, copied int64, err error) {
+// written is what a checkpoint came to.
+type written struct {
+	busy          bool  // somebody was in the way
+	pages, copied int64 // how many are in the log, and how many of those are copied
+}
+
+// writeBack does a checkpoint. One that others are in the way of is no error.
+func writeBack(c *conn, mode string) (w written, err error) {
 	err = c.hold(func() error {
 		row, err := c.row("PRAGMA wal_checkpoint(" + mode + ")")
 		if busy(err) {
+			w.busy = true
 			return nil
 		}
 		if err == nil && row != nil {
-			pages, copied = integer(row[1]), integer(row[2])
+			w = written{integer(row[0]) != 0, integer(row[1]), integer(row[2])}
 		}
 		return err
 	})
-	return pages, copied, err
+	return w, err
 }

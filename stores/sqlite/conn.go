@@ -18,7 +18,13 @@ type conn struct {
 	c     *sqlite3.SQLiteConn
 	pool  *sql.Conn // the place of c in the caller's pool; nil: c is our own
 	stmts map[string]*sqlite3.SQLiteStmt
+	wrote int64 // about how many bytes, since a transaction began
 }
+
+// changeBytes is what a change of a row writes about, beside its bytes: between
+// a few of a row that goes to the end of a table, and a page of one that goes
+// somewhere into an index.
+const changeBytes = 1024
 
 // hold calls f while the connection is ours. Nothing of a conn that is from a
 // caller's pool is used outside of it.
@@ -78,7 +84,12 @@ func (c *conn) exec(q string, args ...driver.Value) (changed int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return r.RowsAffected()
+	changed, err = r.RowsAffected()
+	c.wrote += changed * changeBytes
+	for _, a := range args {
+		c.wrote += int64(len(blob(a)))
+	}
+	return changed, err
 }
 
 // set runs statements once, without keeping them.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	attend "github.com/attend-go/attend/core"
+	"github.com/attend-go/attend/stores/journal"
 )
 
 // A database is one handle's connections to a file: one that writes, some that
@@ -20,6 +21,7 @@ type database struct {
 	file     string // absolute, for the texts of errors
 	dial     dialer
 	patience time.Duration
+	at       *journal.File // what is at its path, from the first connection on
 
 	writer  chan *conn // holds the connection while nobody writes; a nil one is still to be made
 	readers chan *conn // the same for those that read
@@ -103,6 +105,12 @@ func (d *database) close() error {
 		}
 		// The last connection of all processes writes the log back.
 		if c := <-d.writer; c != nil {
+			c.hold(func() error {
+				if life, err := readLife(c); err == nil {
+					d.at.Note(life)
+				}
+				return nil
+			})
 			errs = append(errs, c.close())
 		}
 		d.err = d.explain(errors.Join(errs...))
@@ -122,12 +130,28 @@ func (d *database) updateUntil(ctx context.Context, until time.Time, f func(*con
 		if err := d.patient(ctx, until, func() error { _, err := c.exec("BEGIN IMMEDIATE"); return err }); err != nil {
 			return err
 		}
-		err := d.check(c)
+		c.wrote = 0 // SQLite tells of BEGIN what was true of the change before
+		err := d.at.Check()
+		if err == nil {
+			err = d.check(c)
+		}
 		if err == nil {
 			err = f(c)
 		}
+		var life journal.Life
+		note := err == nil && d.at.Due()
+		if note {
+			life, err = readLife(c)
+		}
+		wrote := c.wrote
 		if err == nil {
 			_, err = c.exec("COMMIT")
+		}
+		if err == nil {
+			d.back.note(wrote)
+		}
+		if err == nil && note {
+			d.at.Note(life)
 		}
 		if err != nil && !c.c.AutoCommit() {
 			// Of the two errors the first one tells more. A connection that
@@ -143,6 +167,9 @@ func (d *database) updateUntil(ctx context.Context, until time.Time, f func(*con
 func (d *database) view(ctx context.Context, f func(*conn) error) error {
 	until := time.Now().Add(d.patience)
 	return d.use(ctx, d.readers, until, func(c *conn) error {
+		if err := d.at.InPlace(); err != nil {
+			return err
+		}
 		return d.patient(ctx, until, func() error {
 			if _, err := c.exec("BEGIN"); err != nil {
 				return err
@@ -249,8 +276,19 @@ func (d *database) connect(ctx context.Context, until time.Time, writes bool) (c
 	defer cancel()
 	defer context.AfterFunc(d.life, cancel)()
 	err = d.patient(ctx, until, func() error {
-		if c, err = d.dial(within); err != nil {
+		if d.at != nil {
+			if err = d.at.Check(); err != nil {
+				return err
+			}
+		}
+		if c, err = d.dial(within, d.at == nil); err != nil {
 			return err
+		}
+		if d.at == nil { // before anybody else can be here
+			if d.at, err = journal.FileAt(d.file); err != nil {
+				c.close()
+				return err
+			}
 		}
 		if err = c.hold(func() error { return configure(c, writes) }); err != nil {
 			c.close()

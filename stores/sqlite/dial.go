@@ -13,8 +13,8 @@ import (
 	attend "github.com/attend-go/attend/core"
 )
 
-// A dialer makes connections to one file.
-type dialer func(ctx context.Context) (*conn, error)
+// A dialer makes connections to one file, and the file too if it may.
+type dialer func(ctx context.Context, create bool) (*conn, error)
 
 // fileDialer makes connections of our own. It returns the file's absolute path
 // too: a process may change its folder.
@@ -40,9 +40,13 @@ func fileDialer(file string) (dialer, string, error) {
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path // C:/…
 	}
-	uri := (&url.URL{Scheme: "file", Path: path}).String() + "?_mutex=no&_busy_timeout=0&_synchronous=FULL"
-	return func(context.Context) (*conn, error) {
-		c, err := new(sqlite3.SQLiteDriver).Open(uri)
+	uri := (&url.URL{Scheme: "file", Path: path}).String() + "?_mutex=no&_busy_timeout=0&_synchronous=FULL&mode="
+	return func(_ context.Context, create bool) (*conn, error) {
+		mode := "rw"
+		if create {
+			mode = "rwc"
+		}
+		c, err := new(sqlite3.SQLiteDriver).Open(uri + mode)
 		if err != nil {
 			return nil, err
 		}
@@ -53,7 +57,7 @@ func fileDialer(file string) (dialer, string, error) {
 // poolDialer takes connections out of the caller's pool, for good: they keep
 // what the caller's driver was told, such as extensions and hooks.
 func poolDialer(db *sql.DB) dialer {
-	return func(ctx context.Context) (*conn, error) {
+	return func(ctx context.Context, _ bool) (*conn, error) {
 		pool, err := db.Conn(ctx)
 		if err != nil {
 			return nil, err
@@ -81,7 +85,7 @@ func newConn(x any, pool *sql.Conn) (*conn, error) {
 
 // poolFile returns the file under the caller's pool.
 func poolFile(ctx context.Context, dial dialer) (string, error) {
-	c, err := dial(ctx)
+	c, err := dial(ctx, false)
 	if err != nil {
 		return "", err
 	}

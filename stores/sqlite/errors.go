@@ -9,12 +9,18 @@ import (
 	sqlite3 "github.com/mattn/go-sqlite3"
 
 	attend "github.com/attend-go/attend/core"
+	"github.com/attend-go/attend/stores/journal"
 )
 
 // ErrLocked says that others kept the file locked for longer than
 // [Config.Patience]: somebody holds a transaction open, in this process or
 // another. Nothing was written. It may be tried again.
 var ErrLocked = errors.New("somebody keeps it locked")
+
+// ErrReplaced says that the file was deleted, or another one put in its place,
+// while a handle had it open. The handle is of no use any more: close it, and
+// open what is there now. Nothing was written.
+var ErrReplaced = journal.ErrReplaced
 
 // errNoConn says that the caller's pool is empty.
 var errNoConn = errors.New("no connection of the *sql.DB is free")
@@ -46,7 +52,7 @@ func (d *database) explain(err error) error {
 	}
 	what := ""
 	switch {
-	case errors.Is(err, ErrLocked):
+	case errors.Is(err, ErrLocked), errors.Is(err, ErrReplaced):
 	case isAny(err, sqlite3.ErrFull):
 		what = "no room is left: "
 	case isAny(err, sqlite3.ErrReadonly):

@@ -3,14 +3,13 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
-	"sync"
 	"time"
 
 	attend "github.com/attend-go/attend/core"
+	"github.com/attend-go/attend/stores/journal"
 )
 
 // An EventLog is an [attend.EventLog] and an [attend.EventWaiter] in a SQLite
@@ -22,23 +21,7 @@ type EventLog struct {
 	keep  attend.Retain
 	epoch string
 	wait  waiters
-
-	turn chan struct{} // who appends has put a token in
-	mu   sync.Mutex
-	line []*batch // appends that wait for their turn
-}
-
-// A batch is one Append, with all that can be done before its transaction.
-type batch struct {
-	scope  attend.Scope
-	events []event
-	done   chan struct{} // closed when err says how it went
-	err    error
-}
-
-type event struct {
-	id   string
-	body []byte
+	line  journal.Line
 }
 
 // OpenEventLog returns the event log in a file, and makes the file if there is
@@ -62,8 +45,7 @@ func NewEventLog(ctx context.Context, db *sql.DB, c Config) (*EventLog, error) {
 }
 
 func newEventLog(ctx context.Context, d *database, c Config) (*EventLog, error) {
-	l := &EventLog{d: d, keep: c.Retain, turn: make(chan struct{}, 1)}
-	l.wait = waiters{d: d, news: news}
+	l := &EventLog{d: d, keep: c.Retain, wait: waiters{d: d, news: newEvents}}
 	err := d.view(ctx, func(c *conn) (err error) {
 		l.epoch, err = epoch(c, metaEvents)
 		return err
@@ -87,16 +69,9 @@ func (l *EventLog) Close() error {
 // [*attend.EventError] says that nothing was added; after another one it may
 // be, and can be appended again.
 func (l *EventLog) Append(ctx context.Context, scope attend.Scope, in []attend.Event) error {
-	b := &batch{scope: scope, events: make([]event, len(in)), done: make(chan struct{})}
-	for i, e := range in {
-		e, err := e.Clean()
-		if err == nil {
-			b.events[i].id = e.ID
-			b.events[i].body, err = json.Marshal(e)
-		}
-		if err != nil {
-			return &attend.EventError{Index: i, Err: err}
-		}
+	b, err := journal.MakeBatch(scope, in)
+	if err != nil {
+		return err
 	}
 	if err := l.append(ctx, b); err != nil {
 		return fmt.Errorf("sqlite: append %d events: %w", len(in), err)
@@ -104,9 +79,7 @@ func (l *EventLog) Append(ctx context.Context, scope attend.Scope, in []attend.E
 	return nil
 }
 
-// append puts b into the line. Whoever has the turn and the file's lock takes
-// along all who wait.
-func (l *EventLog) append(ctx context.Context, b *batch) error {
+func (l *EventLog) append(ctx context.Context, b *journal.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -115,127 +88,51 @@ func (l *EventLog) append(ctx context.Context, b *batch) error {
 	}
 	defer l.d.calls.Done()
 	until := time.Now().Add(l.d.patience)
-	late := time.NewTimer(l.d.patience)
-	defer late.Stop()
-	l.mu.Lock()
-	l.line = append(l.line, b)
-	l.mu.Unlock()
-	for {
-		var err error
-		select {
-		case <-b.done: // somebody took it along
-			return b.err
-		case l.turn <- struct{}{}:
-			err = l.commit(ctx, until) // those before it, if they are large
-			<-l.turn
-		case <-ctx.Done():
-			err = ctx.Err()
-		case <-late.C:
-			err = l.d.explain(l.d.late(nil))
-		}
-		if err != nil {
-			if l.leave(b) {
-				return err
-			}
-			<-b.done
-			return b.err
-		}
-	}
-}
-
-// maxLine is how many bytes of events one transaction takes along.
-const maxLine = 1 << 20
-
-func (l *EventLog) take() []*batch {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n, size := 0, 0
-	for n < len(l.line) && size < maxLine {
-		for _, e := range l.line[n].events {
-			size += len(e.body)
-		}
-		n++
-	}
-	if n == 0 {
-		return nil
-	}
-	taken := l.line[:n:n]
-	l.line = l.line[n:]
-	return taken
-}
-
-func (l *EventLog) leave(b *batch) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i := range l.line {
-		if l.line[i] == b {
-			l.line = append(l.line[:i:i], l.line[i+1:]...)
-			return true
-		}
-	}
-	return false
-}
-
-// commit adds the batches of the line in one transaction. An error says that it
-// did not begin, and that they stand in line still.
-func (l *EventLog) commit(ctx context.Context, until time.Time) error {
-	var line []*batch
-	var a added
-	err := l.d.updateUntil(ctx, until, func(c *conn) (err error) {
-		if line = l.take(); len(line) > 0 {
-			a, err = appendEvents(c, line, l.keep, time.Now().UnixMilli())
+	inLine, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	err := l.line.Append(inLine, b, func(take func() []*journal.Batch) error {
+		var a added
+		err := l.d.updateUntil(ctx, until, func(c *conn) (err error) {
+			a, err = appendEvents(c, take(), l.keep, time.Now().UnixMilli())
+			return err
+		})
+		if err == nil {
+			l.wait.tell(a.topics, a.after, a.last)
 		}
 		return err
 	})
-	if line == nil {
-		return err
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		err = l.d.explain(l.d.late(nil))
 	}
-	if err == nil {
-		l.d.back.note(a.bytes)
-		l.wait.tell(a.topics, a.after, a.last)
-	}
-	for _, b := range line {
-		b.err = err
-		close(b.done)
-	}
-	return nil
+	return err
 }
 
 // Batches yields what the scope's log holds, as [attend.EventLog] says. Where
 // events are trimmed before it came to them, a later batch has Gap set too.
 func (l *EventLog) Batches(ctx context.Context, scope attend.Scope, after attend.Cursor) iter.Seq2[attend.Batch, error] {
-	return func(yield func(attend.Batch, error) bool) {
-		for {
-			var b attend.Batch
-			err := l.d.view(ctx, func(c *conn) (err error) {
-				b, err = readEvents(c, scope, after, l.epoch)
-				return err
-			})
-			if err != nil {
-				yield(attend.Batch{}, fmt.Errorf("sqlite: read events: %w", err))
-				return
-			}
-			if len(b.Events) == 0 && !b.Gap || !yield(b, nil) {
-				return
-			}
-			after = b.Cursor
+	return journal.Batches(after, func(after attend.Cursor) (b attend.Batch, err error) {
+		err = l.d.view(ctx, func(c *conn) error {
+			b, err = readEvents(c, scope, after, l.epoch)
+			return err
+		})
+		if err != nil {
+			return attend.Batch{}, fmt.Errorf("sqlite: read events: %w", err)
 		}
-	}
+		return b, nil
+	})
 }
 
 // WaitEvents blocks until there may be more, as [attend.EventWaiter] says.
 func (l *EventLog) WaitEvents(ctx context.Context, scope attend.Scope, after attend.Cursor) error {
-	err := l.wait.wait(ctx, []topic{{"", string(scope)}}, func(c *conn) (ready bool, newest int64, err error) {
+	err := l.wait.wait(ctx, []journal.Topic{{Name: string(scope)}}, func(c *conn) (ready bool, newest attend.Position, err error) {
 		m, at, ok, err := place(c, scope, after, l.epoch)
 		if err != nil || !ok {
 			return true, 0, err
 		}
-		for row, err := range c.rows(scopeEvents, scopeKey(scope), int64(at)) {
-			if err != nil || attend.Scope(blob(row[1])) == scope {
-				return true, 0, err
-			}
+		for _, err := range scopeEvents(c, scope, at) {
+			return true, 0, err
 		}
-		return false, int64(m.newest), nil
+		return false, m.newest, nil
 	})
 	if err != nil {
 		return fmt.Errorf("sqlite: wait for events: %w", err)

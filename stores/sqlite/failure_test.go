@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -237,6 +238,35 @@ func TestLocked(t *testing.T) {
 	}
 }
 
+// Calls that wait behind each other for the lock are not as patient as all of
+// them together.
+func TestLockedTogether(t *testing.T) {
+	const patience = 300 * time.Millisecond
+	file := made(t)
+	s := openStore(t, file, sqlite.Config{Patience: patience})
+	other, err := plain(t, file).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			began := time.Now()
+			_, err := s.Commit(t.Context(), []attend.Write{{Scope: attend.Scope(fmt.Sprint("new-", i)), Snapshot: []byte("x")}})
+			if !errors.Is(err, sqlite.ErrLocked) || !strings.Contains(err.Error(), file) {
+				t.Errorf("Commit while somebody holds the lock = %v, want ErrLocked and the file's name", err)
+			}
+			if took := time.Since(began); took > 3*patience {
+				t.Errorf("one of 8 Commits has waited %v, want %v", took, patience)
+			}
+		})
+	}
+	wg.Wait()
+}
+
 // A handle that waits for the lock can be closed.
 func TestCloseWhileLocked(t *testing.T) {
 	file := made(t)
@@ -336,5 +366,28 @@ func TestDatabaseFull(t *testing.T) {
 		if err := write(); err != nil {
 			t.Fatalf("Commit with room again = %v", err)
 		}
+	}
+}
+
+// A commit that is too large says so with the file's name, and that nothing of
+// it was written.
+func TestTooLarge(t *testing.T) {
+	file := newFile(t)
+	s, err := sqlite.Open(t.Context(), file, sqlite.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	big := make([]byte, 8<<20) // the same one for each, so that nobody needs the memory
+	var writes []attend.Write
+	for i := range 65 {
+		writes = append(writes, attend.Write{Scope: attend.Scope(rune('a' + i)), Snapshot: big})
+	}
+	_, err = s.Commit(t.Context(), writes)
+	if !errors.Is(err, attend.ErrTooLarge) || !strings.Contains(err.Error(), file) {
+		t.Errorf("Commit of 520 MiB = %v, want ErrTooLarge with the file's name", err)
+	}
+	if rec, err := s.Load(t.Context(), "a"); err != nil || rec.Version != 0 {
+		t.Errorf("Load = %d, %v, want nothing", rec.Version, err)
 	}
 }

@@ -2,145 +2,90 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
+	"database/sql/driver"
 	"iter"
 
 	attend "github.com/attend-go/attend/core"
+	"github.com/attend-go/attend/stores/journal"
 )
 
-// A decisionLog is a store's decision log. Package attend's DecisionLog and
-// Waiter say what the methods promise.
-type decisionLog struct {
+// lookStep is how many new rows a poller looks at in one transaction.
+const lookStep = 1000
+
+// A logBackend is what package journal's Log works on: the tables of a decision
+// log.
+type logBackend struct {
 	d     *database
 	epoch string
 	wait  waiters
-	keep  *keeper
 }
 
-func (l *decisionLog) fail(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("sqlite: %s: %w", what, err)
+func (b *logBackend) View(ctx context.Context, f func(journal.LogReader) error) error {
+	return b.d.view(ctx, func(c *conn) error { return f(&ltx{c, b.epoch}) })
 }
 
-func (l *decisionLog) Bounds(ctx context.Context) (attend.Bounds, error) {
-	m, err := l.marks(ctx)
-	if err != nil {
-		return attend.Bounds{}, l.fail("bounds of the log", err)
-	}
-	return m.bounds(l.epoch), nil
+func (b *logBackend) Update(ctx context.Context, f func(journal.LogTx) error) error {
+	return b.d.update(ctx, func(c *conn) error { return f(&ltx{c, b.epoch}) })
 }
 
-// Read takes a page at a time, each in a transaction of its own that is over
-// when the rows are yielded. Rows that are trimmed before it came to them end
-// it with a *TruncatedError, since leaving them out would be silent.
-func (l *decisionLog) Read(ctx context.Context, q attend.Query) iter.Seq2[attend.Entry, error] {
-	return func(yield func(attend.Entry, error) bool) {
-		var seen attend.Bounds // of the page before
-		for more := true; more; {
-			p, now, err := l.page(ctx, q, seen)
+func (b *logBackend) Wait(ctx context.Context, topics []journal.Topic, look func(journal.LogReader) (bool, attend.Position, error)) error {
+	return b.wait.wait(ctx, topics, func(c *conn) (bool, attend.Position, error) { return look(&ltx{c, b.epoch}) })
+}
+
+type ltx struct {
+	c     *conn
+	epoch string
+}
+
+func (t *ltx) Marks() (journal.Marks, error) { return readMarks(t.c) }
+
+func (t *ltx) Page(q attend.Query, m journal.Marks, after attend.Position) (journal.Page, error) {
+	return readPage(t.c, q, m, after, t.epoch)
+}
+
+func (t *ltx) Find(id attend.DecisionID, typ attend.RowType) (*attend.Entry, error) {
+	return findRow(t.c, id, typ, t.epoch)
+}
+
+const rowTimes = "SELECT l.pos, l.at FROM attend_log_index i CROSS JOIN attend_log l ON l.pos = i.pos WHERE i.key = ?1 "
+
+func (t *ltx) Oldest(class int) iter.Seq2[journal.RowTime, error] {
+	return timesOf(t.c.rows(rowTimes+"ORDER BY i.pos", int64(journal.ClassKey(class))))
+}
+
+func (t *ltx) Newest(class int, before attend.Position) iter.Seq2[journal.RowTime, error] {
+	return timesOf(t.c.rows(rowTimes+"AND i.pos < ?2 ORDER BY i.pos DESC", int64(journal.ClassKey(class)), int64(before)))
+}
+
+func timesOf(rows iter.Seq2[[]driver.Value, error]) iter.Seq2[journal.RowTime, error] {
+	return func(yield func(journal.RowTime, error) bool) {
+		for row, err := range rows {
 			if err != nil {
-				yield(attend.Entry{}, l.fail("read the log", err))
+				yield(journal.RowTime{}, err)
 				return
 			}
-			for _, e := range p.entries {
-				if !yield(e, nil) {
-					return
-				}
+			if !yield(journal.RowTime{Pos: attend.Position(integer(row[0])), At: integer(row[1])}, nil) {
+				return
 			}
-			seen, more = now, p.more
-			q.After = attend.LogCursor{Epoch: l.epoch, Position: p.next}
 		}
 	}
 }
 
-func (l *decisionLog) page(ctx context.Context, q attend.Query, seen attend.Bounds) (p page, now attend.Bounds, err error) {
-	err = l.d.view(ctx, func(c *conn) error {
-		m, err := readMarks(c)
-		if err != nil {
-			return err
-		}
-		now = m.bounds(l.epoch)
-		// What was gone when the read began is no loss to it. It may well be
-		// among rows of one class that are older than the trimmed ones of the
-		// other.
-		b := now
-		if b.Trimmed == seen.Trimmed {
-			b.Trimmed = 0
-		}
-		if b.TrimmedVerdicts == seen.TrimmedVerdicts {
-			b.TrimmedVerdicts = 0
-		}
-		if err := b.Check(q); err != nil {
-			return err
-		}
-		p, err = readPage(c, q, &m, q.After.Position, l.epoch)
-		return err
-	})
-	return p, now, err
+func (t *ltx) Index(n int) (int, error) { return indexRows(t.c, n) }
+
+func (t *ltx) Trim(class int, upTo attend.Position, n int) (int, error) {
+	return trimRows(t.c, class, upTo, n)
 }
 
-func (l *decisionLog) Find(ctx context.Context, id attend.DecisionID, t attend.RowType) (attend.Entry, error) {
-	if t == "" {
-		t = attend.RowDecision
-	}
-	var found *attend.Entry
-	err := l.d.view(ctx, func(c *conn) (err error) {
-		found, err = findRow(c, id, t, l.epoch)
-		return err
-	})
-	if err == nil && found == nil {
-		err = attend.ErrNotFound
-	}
-	if err != nil {
-		return attend.Entry{}, l.fail("find in the log", err)
-	}
-	return *found, nil
-}
-
-// Wait is told at once of what this handle commits; see the poller for others.
-func (l *decisionLog) Wait(ctx context.Context, q attend.Query) error {
-	topics := make([]topic, 0, 3)
-	for _, t := range types(q) {
-		topics = append(topics, topic{string(t), string(narrow(q.Prefix))})
-	}
-	return l.fail("wait for the log", l.wait.wait(ctx, topics, func(c *conn) (ready bool, newest int64, err error) {
-		m, err := readMarks(c)
-		if err != nil {
-			return false, 0, err
-		}
-		if m.bounds(l.epoch).Check(q) != nil {
-			return true, 0, nil
-		}
-		for after, more := q.After.Position, true; more; {
-			p, err := readPage(c, q, &m, after, l.epoch)
-			if err != nil || len(p.entries) > 0 {
-				return true, 0, err
-			}
-			after, more = p.next, p.more
-		}
-		return false, int64(m.newest), nil
-	}))
-}
-
-// topicsOf are the topics of a row, as Wait names them.
-func topicsOf(topics []topic, t attend.RowType, s attend.Scope) []topic {
-	for p := range prefixes(s) {
-		topics = append(topics, topic{string(t), string(p)})
-	}
-	return topics
-}
-
-// news finds the topics of rows behind after.
-func (l *decisionLog) news(c *conn, after int64) (topics []topic, newest int64, err error) {
+// newRows finds the topics of rows behind after.
+func newRows(c *conn, after attend.Position) (topics []journal.Topic, newest attend.Position, err error) {
 	newest = after
-	for row, err := range c.rows("SELECT pos, type, scope FROM attend_log WHERE pos > ?1 ORDER BY pos LIMIT ?2", after, int64(lookStep)) {
+	for row, err := range c.rows("SELECT pos, type, scope FROM attend_log WHERE pos > ?1 ORDER BY pos LIMIT ?2", int64(after), int64(lookStep)) {
 		if err != nil {
 			return nil, 0, err
 		}
-		newest = integer(row[0])
-		topics = topicsOf(topics, attend.RowType(blob(row[1])), attend.Scope(blob(row[2])))
+		newest = attend.Position(integer(row[0]))
+		topics = journal.RowTopics(topics, attend.RowType(blob(row[1])), attend.Scope(blob(row[2])))
 	}
 	return topics, newest, nil
 }

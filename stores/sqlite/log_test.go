@@ -12,6 +12,8 @@ import (
 	"time"
 
 	attend "github.com/attend-go/attend/core"
+	"github.com/attend-go/attend/stores/journal"
+	sqlite3 "github.com/mattn/go-sqlite3"
 )
 
 func newStoreIn(t testing.TB, file string, c Config) *Store {
@@ -169,7 +171,7 @@ func TestRetention(t *testing.T) {
 						len(readIDs(t, s, acts)), len(readIDs(t, s, verdicts)), c.acts, c.verdicts)
 				}
 			}
-			time.Sleep(3 * keeperPause) // it stops there
+			time.Sleep(100 * time.Millisecond) // it stops there
 			if !fits() {
 				t.Errorf("%d decisions and letters and %d verdict rows are left after a while", len(readIDs(t, s, acts)), len(readIDs(t, s, verdicts)))
 			}
@@ -197,21 +199,62 @@ func TestShortLives(t *testing.T) {
 	for i := range rows {
 		rows[i] = attend.Row{Scope: "ops", ID: "d", Type: attend.RowDecision}
 	}
+	var m journal.Marks
 	for range 8 {
-		s, err := Open(t.Context(), file, Config{})
+		d, err := openFile(t.Context(), file, Config{}) // and nobody keeps the log
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.log.keep.rows <- struct{}{} // its goroutine is as slow as it can be
-		add(t, s, rows...)
-		if err := s.Close(); err != nil {
+		err = d.update(t.Context(), func(c *conn) error { _, _, err := appendRows(c, rows); return err })
+		if err == nil {
+			err = d.view(t.Context(), func(c *conn) (err error) { m, err = readMarks(c); return err })
+		}
+		if err := errors.Join(err, d.close()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s := newStoreIn(t, file, Config{})
-	m, err := s.log.marks(t.Context())
-	if err != nil || m.newest-m.indexed > 4*indexBehind+1000 {
-		t.Errorf("%d of %d rows are not in the index (%v), want at most %d", m.newest-m.indexed, m.newest, err, 4*indexBehind+1000)
+	if m.Newest != 8000 || m.Newest-m.Indexed > 4*journal.IndexBehind+1000 {
+		t.Errorf("%d of %d rows are not in the index, want at most %d of 8000", m.Newest-m.Indexed, m.Newest, 4*journal.IndexBehind+1000)
+	}
+}
+
+// A poller that meets a lock looks again, and not only after the next commit.
+func TestPollerMeetsALock(t *testing.T) {
+	file := newFileIn(t)
+	a, b := newStoreIn(t, file, Config{}), newStoreIn(t, file, Config{})
+	busy := make(chan struct{}, 1)
+	b.rows.wait.news = func(c *conn, after attend.Position) ([]journal.Topic, attend.Position, error) {
+		topics, newest, err := newRows(c, after)
+		if newest > after {
+			select {
+			case busy <- struct{}{}:
+				return nil, 0, sqlite3.Error{Code: sqlite3.ErrBusy}
+			default:
+			}
+		}
+		return topics, newest, err
+	}
+	at, err := b.Log().Bounds(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	done := make(chan error)
+	go func() {
+		done <- b.Log().(attend.Waiter).Wait(ctx, attend.Query{After: attend.LogCursor{Epoch: at.Epoch}})
+	}()
+	for polling := false; !polling; time.Sleep(time.Millisecond) {
+		b.rows.wait.mu.Lock()
+		polling = b.rows.wait.polling
+		b.rows.wait.mu.Unlock()
+	}
+	add(t, a, attend.Row{Scope: "ops", ID: "d", Type: attend.RowDecision})
+	if err := <-done; err != nil {
+		t.Errorf("Wait = %v, want to be told of the row", err)
+	}
+	if len(busy) != 1 {
+		t.Error("the poller has met no lock")
 	}
 }
 
@@ -220,9 +263,9 @@ func TestPoller(t *testing.T) {
 	file := newFileIn(t)
 	a, b := newStoreIn(t, file, Config{}), newStoreIn(t, file, Config{})
 	polling := func() bool {
-		b.log.wait.mu.Lock()
-		defer b.log.wait.mu.Unlock()
-		return b.log.wait.polling
+		b.rows.wait.mu.Lock()
+		defer b.rows.wait.mu.Unlock()
+		return b.rows.wait.polling
 	}
 	for i := range 5 {
 		at, err := b.Log().Bounds(t.Context())

@@ -45,8 +45,11 @@ func TestPlans(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.log.keep.step(ctx); err != nil {
-		t.Fatal(err)
+	// It is kept in the background.
+	for b, until := (attend.Bounds{}), time.Now().Add(10*time.Second); b.Trimmed == 0; time.Sleep(time.Millisecond) {
+		if b, err = s.Log().Bounds(ctx); err != nil || time.Now().After(until) {
+			t.Fatalf("nothing is trimmed (%v)", err)
+		}
 	}
 	for range s.Due(ctx, time.Now()) {
 	}
@@ -91,7 +94,7 @@ func TestPlans(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, log := range []*waiters{&s.log.wait, &l.wait} {
+		for _, log := range []*waiters{&s.rows.wait, &l.wait} {
 			if _, _, err := log.news(c, 0); err != nil {
 				t.Fatal(err)
 			}

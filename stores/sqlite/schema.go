@@ -7,6 +7,7 @@ import (
 	"time"
 
 	attend "github.com/attend-go/attend/core"
+	"github.com/attend-go/attend/stores/journal"
 )
 
 // The tables, as the steps that made them: a file's version is how many of
@@ -28,7 +29,7 @@ CREATE TABLE attend_marks(
 	trimmed_events INTEGER NOT NULL DEFAULT 0);
 INSERT INTO attend_marks(id) VALUES(1);
 
-CREATE TABLE attend_journal(seq INTEGER PRIMARY KEY, body BLOB NOT NULL);
+CREATE TABLE attend_journal(seq INTEGER PRIMARY KEY, tag INTEGER NOT NULL, body BLOB NOT NULL);
 CREATE TABLE attend_scopes(
 	id INTEGER PRIMARY KEY, scope BLOB NOT NULL UNIQUE, version INTEGER NOT NULL, seq INTEGER NOT NULL,
 	due INTEGER, body BLOB NOT NULL);
@@ -51,6 +52,7 @@ const (
 	metaVersion = "version" // how many steps of the schema the file has had
 	metaEpoch   = "epoch"   // of the decision log
 	metaEvents  = "events"  // the epoch of the event log
+	metaFile    = "file"    // which file of the file system it is
 )
 
 // create makes the tables or brings them up to date. Several processes may do
@@ -73,6 +75,10 @@ func (d *database) create(ctx context.Context, shared bool) error {
 		if err == nil {
 			err = migrate(c, schema())
 		}
+		var life journal.Life
+		if err == nil {
+			life, err = d.live(c)
+		}
 		if err == nil {
 			// In a file that can't be written to, a transaction begins without an
 			// error as one that reads.
@@ -80,6 +86,9 @@ func (d *database) create(ctx context.Context, shared bool) error {
 		}
 		if err == nil {
 			_, err = c.exec("COMMIT")
+		}
+		if err == nil {
+			d.at.Note(life)
 		}
 		if err != nil && !c.c.AutoCommit() {
 			c.exec("ROLLBACK") // as in update
@@ -131,6 +140,54 @@ func migrate(c *conn, steps []string) error {
 	}
 	_, err = c.exec("INSERT OR REPLACE INTO attend_meta VALUES(?1, ?2)", metaVersion, int64(len(steps)))
 	return err
+}
+
+// live draws new epochs where the file is a copy: what readers know of its logs
+// may be of rows that are not in it.
+func (d *database) live(c *conn) (life journal.Life, err error) {
+	row, err := c.row("SELECT value FROM attend_meta WHERE name = ?1", metaFile)
+	if err != nil {
+		return life, err
+	}
+	id := ""
+	if row != nil {
+		id, _ = row[0].(string)
+	}
+	if life, err = readLife(c); err != nil {
+		return life, err
+	}
+	if !d.at.SameLife(id, life) {
+		for _, name := range []string{metaEpoch, metaEvents} {
+			if _, err := c.exec("UPDATE attend_meta SET value = ?1 WHERE name = ?2", rand.Text(), name); err != nil {
+				return life, err
+			}
+		}
+		if life, err = readLife(c); err != nil {
+			return life, err
+		}
+	}
+	if is := d.at.ID(); is != "" && is != id {
+		_, err = c.exec("INSERT OR REPLACE INTO attend_meta VALUES(?1, ?2)", metaFile, is)
+	}
+	return life, err
+}
+
+func readLife(c *conn) (l journal.Life, err error) {
+	m, err := readMarks(c)
+	if err != nil {
+		return l, err
+	}
+	e, err := readEventMarks(c)
+	if err != nil {
+		return l, err
+	}
+	l[0].Newest, l[1].Newest = m.Newest, e.newest
+	for i, name := range []string{metaEpoch, metaEvents} {
+		if l[i].Epoch, err = epoch(c, name); err != nil {
+			return l, err
+		}
+	}
+	return l, nil
 }
 
 func newer(version, known int) error {

@@ -28,7 +28,7 @@ func TestMigrate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := dial(t.Context())
+	c, err := dial(t.Context(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,8 +41,8 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("%d rows with the new column (%v), want the one", n, err)
 	}
 	now, err := epoch(c, metaEpoch)
-	if err != nil || now != s.log.epoch {
-		t.Errorf("the epoch is %q (%v), want that of before, %q", now, err, s.log.epoch)
+	if err != nil || now != s.log.Epoch {
+		t.Errorf("the epoch is %q (%v), want that of before, %q", now, err, s.log.Epoch)
 	}
 	if err := migrate(c, schema()); !errors.Is(err, attend.ErrNewer) {
 		t.Errorf("migrate by the older release = %v, want ErrNewer", err)

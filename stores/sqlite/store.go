@@ -24,7 +24,8 @@ type Config struct {
 	// of all events of the log.
 	Retain attend.Retain
 	// Patience is how long a call waits for the file's lock while others hold
-	// it. Then its error is [ErrLocked]. Zero: 10 s.
+	// it, and Trim for each of its steps. Then its error is [ErrLocked]. Zero:
+	// 10 s.
 	Patience time.Duration
 	// Budget is how many bytes of what was written lately a Store may keep in
 	// memory and in its journal, until they are folded into rows of their own.
@@ -39,9 +40,10 @@ const budget = 128 << 20
 // [attend.Waiter] too. Its methods may be called from many goroutines at once,
 // and the file be used by several Stores, in several processes of one host.
 type Store struct {
-	d   *database
-	j   *journal.Journal
-	log decisionLog
+	d    *database
+	j    *journal.Journal
+	rows logBackend // under log
+	log  journal.Log
 }
 
 // Open returns the store in a file, and makes the file if there is none. The
@@ -110,21 +112,19 @@ func openPool(ctx context.Context, db *sql.DB, c Config) (*database, error) {
 }
 
 func newStore(ctx context.Context, d *database, c Config) (*Store, error) {
-	s := &Store{d: d}
-	s.log.d = d
-	s.log.wait = waiters{d: d, news: s.log.news}
-	s.log.keep = &keeper{l: &s.log, keep: c.Retain, rows: make(chan struct{}, 1)}
+	s := &Store{d: d, rows: logBackend{d: d, wait: waiters{d: d, news: newRows}}}
 	err := d.view(ctx, func(c *conn) (err error) {
-		s.log.epoch, err = epoch(c, metaEpoch)
+		s.rows.epoch, err = epoch(c, metaEpoch)
 		return err
 	})
+	s.log = journal.Log{Backend: &s.rows, Name: "sqlite", Epoch: s.rows.epoch, Retain: c.Retain}
 	if err == nil {
-		s.j, err = journal.Open(ctx, &backend{d: d, log: &s.log}, journal.Config{Budget: cmp.Or(c.Budget, budget)})
+		s.j, err = journal.Open(ctx, &backend{d: d, wait: &s.rows.wait, log: &s.log}, journal.Config{Budget: cmp.Or(c.Budget, budget)})
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("sqlite: open: %w", err), d.close())
 	}
-	d.run(s.log.keep.run)
+	d.run(func() { s.log.Keep(d.done) })
 	return s, nil
 }
 
@@ -149,6 +149,9 @@ func (s *Store) Load(ctx context.Context, scope attend.Scope) (attend.Record, er
 // that is synced to the disk.
 func (s *Store) Commit(ctx context.Context, writes []attend.Write) ([]attend.Outcome, error) {
 	out, err := s.j.Commit(ctx, writes)
+	if errors.Is(err, attend.ErrTooLarge) {
+		err = s.d.explain(err) // it never came to the file, whose name is missing
+	}
 	return out, fail(err)
 }
 

@@ -6,14 +6,8 @@ import (
 	"time"
 
 	attend "github.com/attend-go/attend/core"
+	"github.com/attend-go/attend/stores/journal"
 )
-
-// A topic is what a waiter waits for and a row is about: a row type, and a
-// prefix or scope.
-type topic struct{ typ, name string }
-
-// A waiter has room for one token, which wakes it.
-type waiter chan struct{}
 
 // waiters are the calls that wait for a log to grow. Commits of this handle
 // wake them at once. Those of other handles and processes are noticed by
@@ -22,13 +16,12 @@ type waiter chan struct{}
 // lies in shared memory.
 type waiters struct {
 	d    *database
-	news func(c *conn, after int64) (topics []topic, newest int64, err error)
+	news func(c *conn, after attend.Position) (topics []journal.Topic, newest attend.Position, err error)
+	who  journal.Waiters
 
 	mu      sync.Mutex
-	topics  map[topic]map[waiter]struct{}
-	waiting int
 	polling bool
-	seen    int64 // waiters have been told of all rows up to here
+	seen    attend.Position // waiters have been told of all rows up to here
 }
 
 const (
@@ -38,16 +31,15 @@ const (
 
 // wait blocks until a row of one of the topics may be there. look says whether
 // there is one already, and how far the log goes.
-func (w *waiters) wait(ctx context.Context, topics []topic, look func(*conn) (ready bool, newest int64, err error)) error {
+func (w *waiters) wait(ctx context.Context, topics []journal.Topic, look func(*conn) (ready bool, newest attend.Position, err error)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	// First the waiter, then the look: what is committed in between wakes it.
-	me := make(waiter, 1)
-	w.add(me, topics)
-	defer w.remove(me, topics)
+	told, leave := w.who.Join(topics)
+	defer leave()
 	var ready bool
-	var newest int64
+	var newest attend.Position
 	err := w.d.view(ctx, func(c *conn) (err error) {
 		ready, newest, err = look(c)
 		return err
@@ -57,7 +49,7 @@ func (w *waiters) wait(ctx context.Context, topics []topic, look func(*conn) (re
 	}
 	w.poll(newest)
 	select {
-	case <-me:
+	case <-told:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -66,67 +58,20 @@ func (w *waiters) wait(ctx context.Context, topics []topic, look func(*conn) (re
 	}
 }
 
-func (w *waiters) add(me waiter, topics []topic) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.waiting++
-	if w.topics == nil {
-		w.topics = make(map[topic]map[waiter]struct{})
-	}
-	for _, t := range topics {
-		if w.topics[t] == nil {
-			w.topics[t] = make(map[waiter]struct{})
-		}
-		w.topics[t][me] = struct{}{}
-	}
-}
-
-func (w *waiters) remove(me waiter, topics []topic) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.waiting--
-	for _, t := range topics {
-		delete(w.topics[t], me)
-		if len(w.topics[t]) == 0 {
-			delete(w.topics, t)
-		}
-	}
-}
-
 // tell wakes who waits for one of the topics of the rows behind after, up to
 // last.
-func (w *waiters) tell(topics []topic, after, last int64) {
+func (w *waiters) tell(topics []journal.Topic, after, last attend.Position) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.polling && w.seen >= after {
 		w.seen = max(w.seen, last)
 	}
-	for _, t := range topics {
-		wake(w.topics[t])
-	}
-}
-
-func wake(ws map[waiter]struct{}) {
-	for me := range ws {
-		select {
-		case me <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// all wakes everybody, to find out themselves.
-func (w *waiters) all() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, ws := range w.topics {
-		wake(ws)
-	}
+	w.who.Tell(topics)
 }
 
 // poll starts the poller, unless it is there. A waiter has looked at everything
 // up to newest.
-func (w *waiters) poll(newest int64) {
+func (w *waiters) poll(newest attend.Position) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.polling {
@@ -139,7 +84,7 @@ func (w *waiters) poll(newest int64) {
 func (w *waiters) needed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.polling = w.waiting > 0
+	w.polling = w.who.Any()
 	return w.polling
 }
 
@@ -175,15 +120,19 @@ func (w *waiters) run() {
 				c.close()
 				c = nil
 			}
-			w.all()
+			w.who.TellAll()
 			pause = pollAgain
 		}
 	}
 }
 
-// look tells waiters of new rows if there was a commit since version.
+// look tells waiters of new rows if there was a commit since version. An error
+// leaves it to the next look.
 func (w *waiters) look(c *conn, version int64) (int64, error) {
 	now, err := c.number("PRAGMA data_version")
+	if err == nil {
+		err = w.d.at.InPlace()
+	}
 	if err != nil || now == version {
 		return version, err
 	}
@@ -192,8 +141,11 @@ func (w *waiters) look(c *conn, version int64) (int64, error) {
 		after := w.seen
 		w.mu.Unlock()
 		topics, newest, err := w.news(c, after)
-		if err != nil || newest == after {
-			return now, err
+		if err != nil {
+			return version, err
+		}
+		if newest == after {
+			return now, nil
 		}
 		w.tell(topics, after, newest)
 	}

@@ -1,6 +1,6 @@
 -- Appends events of one scope, all or none, without those whose id is kept.
 --
--- KEYS: head, events, the scope's list, the scope's ids.
+-- KEYS: head, events, the scope's list, the scope's ids, the mark.
 -- ARGV: schema, scope, time, message, then id and body of each.
 local m, no = head(KEYS[1], ARGV[1])
 if no then return no end
@@ -26,5 +26,6 @@ for _, a in ipairs(new) do
   redis.call('HSET', KEYS[4], ARGV[a], p)
 end
 redis.call('HSET', KEYS[1], 'newest', text(position))
-redis.pcall('PUBLISH', KEYS[1], text(position) .. ' ' .. ARGV[4])
+resign(m)
+redis.pcall('PUBLISH', KEYS[1], text(m[4]) .. ' ' .. text(position) .. ' ' .. ARGV[4])
 return {'OK', text(position)}

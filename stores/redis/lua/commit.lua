@@ -3,22 +3,28 @@
 -- write is one that a server over its maxmemory refuses, unless all that the
 -- group does is forget.
 --
--- KEYS: head, due, the log of each type (3), the ids of each type (3), then a
--- hash for each write, then the lists of scopes that rows belong to.
--- ARGV: schema, number of writes, length of a hash's prefix, message; then for
--- each write: expected version or nothing, next version, due, and how many
--- inputs follow, or s for a snapshot, and these; then for each row: its write,
--- type, scope, id, time, body, and its lists.
+-- KEYS: head, due, the log of each type (3), the ids of each type (3), where to
+-- note the answer, then a hash for each write, then the lists of scopes that
+-- rows belong to, and the mark.
+-- ARGV: schema, number of writes, length of a hash's prefix, message, for how
+-- many milliseconds the answer is noted (0: it isn't); then for each write:
+-- expected version or nothing, next version, due, and how many inputs follow, or
+-- s for a snapshot, and these; then for each row: its write, type, scope, id,
+-- time, body, and its lists.
 -- A version has a colon behind it. Due is milliseconds, k to keep it, nothing
 -- for never, or f to forget the scope.
-local schema, n, prefix, message = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
-local fixed, call, find, sub, number = 8, redis.call, string.find, string.sub, tonumber
+local schema, n, prefix, message, keep = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
+local fixed, call, find, sub, number = 9, redis.call, string.find, string.sub, tonumber
 
-local stored = call('HGET', KEYS[1], 'schema')
-if stored ~= schema then return {'SCHEMA', stored or ''} end
+local no = foreign(KEYS[1], schema)
+if no then return no end
+if keep ~= '0' then
+  local noted = call('GET', KEYS[9])
+  if noted then return {'OK', string.match(noted, '^(%d*) (%d*)$')} end
+end
 
-local at, tail, answer = {}, {}, {}
-local a, timed = 5, false
+local at, tail, answer, any = {}, {}, {}, false
+local a, timed = 6, false
 for i = 1, n do
   local expect, v = ARGV[a], call('HGET', KEYS[fixed + i], 'v')
   at[i], answer[i] = a, '0'
@@ -31,7 +37,7 @@ for i = 1, n do
     tail[i] = 0
   end
   if tail[i] then
-    answer[i] = '1'
+    answer[i], any = '1', true
     timed = timed or ARGV[a + 2] ~= 'k'
   end
   local m = ARGV[a + 3]
@@ -39,12 +45,12 @@ for i = 1, n do
 end
 if timed and not sound('ZCARD', KEYS[2]) then return {'CORRUPT', 'due'} end
 
-local rows, position = {}, nil
+local rows, position, m = {}, nil, nil
 for r = a, #ARGV, 7 do
   if tail[tonumber(ARGV[r])] then rows[#rows + 1] = r end
 end
 if #rows > 0 then
-  local m, no = head(KEYS[1], schema)
+  m, no = head(KEYS[1], schema)
   if no then return no end
   position = math.max(tonumber(m[4]), tonumber(m[5]))
   if position + #rows > full then return {'FULL'} end
@@ -63,12 +69,12 @@ local gone, due, never = {}, {}, {}
 for i = 1, n do
   if tail[i] then
     local a, k, t = at[i], KEYS[fixed + i], tail[i]
-    local expect, next, when, m = ARGV[a], ARGV[a + 1], ARGV[a + 2], ARGV[a + 3]
+    local expect, next, when, what = ARGV[a], ARGV[a + 1], ARGV[a + 2], ARGV[a + 3]
     if when == 'f' then
       gone[#gone + 1] = k
-    elseif m == '1' then
+    elseif what == '1' then
       call('HSET', k, 'v', next .. t + 1, t + 1, ARGV[a + 4])
-    elseif m == 's' then
+    elseif what == 's' then
       call('HSET', k, 'v', next .. 0, 's', ARGV[a + 4])
       for from = 1, t, 1000 do
         local old = {}
@@ -76,11 +82,11 @@ for i = 1, n do
         call('HDEL', k, unpack(old))
       end
     else
-      m = tonumber(m)
-      call('HSET', k, 'v', next .. t + m)
-      for from = 1, m, 1000 do
+      local count = tonumber(what)
+      call('HSET', k, 'v', next .. t + count)
+      for from = 1, count, 1000 do
         local new = {}
-        for j = from, math.min(from + 999, m) do
+        for j = from, math.min(from + 999, count) do
           new[#new + 1] = t + j
           new[#new + 1] = ARGV[a + 3 + j]
         end
@@ -108,6 +114,9 @@ for _, r in ipairs(rows) do
 end
 if position then
   call('HSET', KEYS[1], 'newest', text(position))
-  redis.pcall('PUBLISH', KEYS[1], text(position) .. ' ' .. message)
+  resign(m)
+  redis.pcall('PUBLISH', KEYS[1], text(m[4]) .. ' ' .. text(position) .. ' ' .. message)
 end
-return {'OK', table.concat(answer), position and text(position) or ''}
+local applied, newest = table.concat(answer), position and text(position) or ''
+if any and keep ~= '0' then call('SET', KEYS[9], applied .. ' ' .. newest, 'PX', keep) end
+return {'OK', applied, newest}

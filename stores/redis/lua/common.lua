@@ -1,22 +1,49 @@
 -- What every script begins with. Positions are numbers of Lua, exact to 2^53;
 -- versions are text, compared and never reckoned with.
 
--- life names one unbroken life of the data in one server: another process, or
--- one that was a replica meanwhile, may hold less than was answered before.
-local function life()
-  local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
-  local before = string.match(redis.call('INFO', 'replication'), 'master_replid2:(%w+)')
-  return (run or '') .. ':' .. (before or '')
+-- life names the server's process.
+local function life() return string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') end
+
+-- The mark is the last key of every script that reads the head. It holds the
+-- life that the head names, and shows where the data is from:
+--   * Writing it is told to the server's own append-only file, and to no replica.
+--   * SETRANGE makes a string whose encoding is raw, also when the file is read.
+--     One as short that came in a snapshot, as a replica gets it or a rewritten
+--     file begins with it, has another encoding.
+-- So a mark that is raw was written in this process, and no other server's data
+-- came over it since; or this process has read it in the very file of the server
+-- that wrote it.
+local mark = KEYS[#KEYS]
+
+local function raw() return redis.call('OBJECT', 'ENCODING', mark) == 'raw' end
+
+-- sign writes the mark, and returns whether no replica is told.
+local function sign(run)
+  local alone = redis.set_repl and pcall(redis.set_repl, redis.REPL_AOF)
+  redis.pcall('SETRANGE', mark, '0', run)
+  if alone then redis.set_repl(redis.REPL_ALL) end
+  return alone
 end
 
--- head reads the log's head: schema, life, epoch, newest, base. Where it is
--- that of another schema or life it returns what to answer instead.
+-- foreign is what to answer where the head is of another schema, nil where not.
+local function foreign(key, schema)
+  local stored = redis.call('HGET', key, 'schema')
+  if stored ~= schema then return {'SCHEMA', stored or ''} end
+end
+
+-- head reads the log's head: schema, life, epoch, newest, base, sync. Where it
+-- is that of another schema or life it returns what to answer instead.
 local function head(key, schema)
-  local m = redis.call('HMGET', key, 'schema', 'life', 'epoch', 'newest', 'base')
+  local m = redis.call('HMGET', key, 'schema', 'life', 'epoch', 'newest', 'base', 'sync')
   if m[1] ~= schema then return nil, {'SCHEMA', m[1] or ''} end
-  if m[2] ~= life() then return nil, {'LIFE'} end
+  if m[2] ~= life() or not raw() then return nil, {'LIFE'} end
   if not (m[3] and tonumber(m[4]) and tonumber(m[5])) then return nil, {'CORRUPT', 'head'} end
   return m
+end
+
+-- resign puts the mark into a file that was rewritten meanwhile.
+local function resign(m)
+  if m[6] == 'always' then sign(m[2]) end
 end
 
 local function text(position) return string.format('%.0f', position) end

@@ -1,6 +1,6 @@
 -- Finds the newest row of an id.
 --
--- KEYS: head, the ids of a type, its log. ARGV: schema, id.
+-- KEYS: head, the ids of a type, its log, the mark. ARGV: schema, id.
 -- Answers: OK, epoch, and where there is one: position, scope, id, time, body.
 local m, no = head(KEYS[1], ARGV[1])
 if no then return no end

@@ -1,7 +1,8 @@
 -- Reads the head of a log, and rows of one or more streams in the order of
 -- their positions. A narrowed read takes the positions from lists.
 --
--- KEYS: head, the streams, then a list for each where the read is narrowed.
+-- KEYS: head, the streams, then a list for each where the read is narrowed, and
+-- the mark.
 -- ARGV: schema, number of streams, 1 if narrowed, read behind this position,
 -- at most so many rows, and about so many bytes, 1 if bodies are wanted, then
 -- names of marks in the head.

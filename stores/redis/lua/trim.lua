@@ -1,7 +1,7 @@
 -- Deletes the rows of some streams up to a position, and what points to them.
 -- It begins with a write that frees memory, so that a full server lets it.
 --
--- KEYS: head, the streams, the ids, then the lists.
+-- KEYS: head, the streams, the ids, then the lists, and the mark.
 -- ARGV: schema, position, number of streams, of ids, of marks; then a name and
 -- a position for each mark; then which ids, id and position for each row.
 -- Answers: OK.
@@ -14,7 +14,7 @@ end
 for i = 1, ids do
   if not sound('HLEN', KEYS[1 + streams + i]) then return {'CORRUPT', 'ids'} end
 end
-for i = 2 + streams + ids, #KEYS do
+for i = 2 + streams + ids, #KEYS - 1 do
   if not sound('LLEN', KEYS[i]) then return {'CORRUPT', 'list'} end
 end
 
@@ -27,7 +27,7 @@ for a = 6 + 2 * marks, #ARGV, 3 do
   local k = KEYS[1 + streams + tonumber(ARGV[a])]
   if redis.call('HGET', k, ARGV[a + 1]) == ARGV[a + 2] then redis.call('HDEL', k, ARGV[a + 1]) end
 end
-for i = 2 + streams + ids, #KEYS do
+for i = 2 + streams + ids, #KEYS - 1 do
   while true do
     local old = 0
     local first = redis.call('LRANGE', KEYS[i], 0, 99)
