@@ -16,9 +16,6 @@ type Subject struct {
 	// New returns an empty store that is as durable as it says. It is called for
 	// each benchmark. Clean up with b.Cleanup.
 	New func(testing.TB) attend.ScopeStore
-	// Reopen returns a second handle on s's data, as another process would hold
-	// it. Nil: there can be none, and what needs it is left out.
-	Reopen func(tb testing.TB, s attend.ScopeStore) attend.ScopeStore
 	// Peer returns a function that does what people do who only keep the events:
 	// it appends these bodies to one table or stream, as durably, from as many
 	// goroutines as call it. Nil: there is none to compare with.
@@ -34,7 +31,6 @@ type Subject struct {
 func Run(b *testing.B, s Subject) {
 	b.Run("commit", s.commit)
 	b.Run("push", s.push)
-	b.Run("contend", s.contend)
 	b.Run("load", s.load)
 	b.Run("due", s.due)
 	b.Run("read", s.read)

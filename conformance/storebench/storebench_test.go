@@ -10,8 +10,7 @@ import (
 )
 
 var subject = storebench.Subject{
-	New:    func(testing.TB) attend.ScopeStore { return memory.New() },
-	Reopen: func(_ testing.TB, s attend.ScopeStore) attend.ScopeStore { return s.(*memory.Store).Reopen() },
+	New: func(testing.TB) attend.ScopeStore { return memory.New() },
 	Peer: func(testing.TB) func([][]byte) error {
 		return func([][]byte) error { return nil }
 	},
@@ -20,7 +19,7 @@ var subject = storebench.Subject{
 
 // BenchmarkStore is the memory store, which keeps nothing when its process ends.
 func BenchmarkStore(b *testing.B) {
-	storebench.Run(b, storebench.Subject{New: subject.New, Reopen: subject.Reopen})
+	storebench.Run(b, storebench.Subject{New: subject.New})
 }
 
 // Every benchmark runs to its end on a store that keeps its promises.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -118,19 +119,6 @@ func BenchmarkTurn(b *testing.B) {
 			all.Wait()
 			b.ReportMetric(float64(16*b.N)/b.Elapsed().Seconds(), "rows/s")
 		})
-	}
-}
-
-func BenchmarkLoad(b *testing.B) {
-	pool := benchPool(b)
-	s := storeOn(b, pool, migrated(b, pool, postgres.Config{}))
-	l := newLoad(20_000, 1)
-	l.fill(b, s)
-	b.ResetTimer()
-	for i := range b.N {
-		if rec, err := s.Load(context.Background(), l.scopes[i*7919%len(l.scopes)]); err != nil || rec.Version == 0 {
-			b.Fatal(rec.Version, err)
-		}
 	}
 }
 
@@ -288,4 +276,18 @@ func BenchmarkNotification(b *testing.B) {
 	}
 	b.ReportMetric(float64(waits.at(50).Microseconds()), "p50-us")
 	b.ReportMetric(float64(waits.at(99).Microseconds()), "p99-us")
+}
+
+// times are how long the rounds of one way took.
+type times []time.Duration
+
+func (t *times) run(f func()) {
+	began := time.Now()
+	f()
+	*t = append(*t, time.Since(began))
+}
+
+func (t times) at(percent int) time.Duration {
+	s := slices.Sorted(slices.Values(t))
+	return s[min(len(s)*percent/100, len(s)-1)]
 }

@@ -29,8 +29,7 @@ func BenchmarkStore(b *testing.B) {
 		return file.(string)
 	}
 	storebench.Run(b, storebench.Subject{
-		New:    func(tb testing.TB) attend.ScopeStore { return in(tb, newFile(tb)) },
-		Reopen: func(tb testing.TB, s attend.ScopeStore) attend.ScopeStore { return in(tb, fileOf(s)) },
+		New: func(tb testing.TB) attend.ScopeStore { return in(tb, newFile(tb)) },
 		Bytes: func(tb testing.TB, s attend.ScopeStore) (n int64) {
 			file := fileOf(s)
 			runSQL(tb, plain(tb, file), "PRAGMA wal_checkpoint(TRUNCATE)")
