@@ -281,12 +281,6 @@ func BenchmarkNotification(b *testing.B) {
 // times are how long the rounds of one way took.
 type times []time.Duration
 
-func (t *times) run(f func()) {
-	began := time.Now()
-	f()
-	*t = append(*t, time.Since(began))
-}
-
 func (t times) at(percent int) time.Duration {
 	s := slices.Sorted(slices.Values(t))
 	return s[min(len(s)*percent/100, len(s)-1)]

@@ -113,12 +113,4 @@ func (l *load) commit(b testing.TB, s *postgres.Store) {
 	}
 }
 
-// fill commits each scope once.
-func (l *load) fill(b testing.TB, s *postgres.Store) {
-	big := &load{scopes: l.scopes, versions: l.versions, order: l.order, writes: make([]attend.Write, 1000)}
-	for big.n < len(l.scopes) {
-		big.commit(b, s)
-	}
-}
-
 func benchPool(b testing.TB) *pgxpool.Pool { return newPool(b, servers.Postgres(b).URL()) }
