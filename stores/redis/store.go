@@ -97,7 +97,7 @@ func (s *Store) Load(ctx context.Context, scope attend.Scope) (attend.Record, er
 // read before it was changed is of ours.
 func (s *Store) fields(ctx context.Context, scope attend.Scope) (map[string]string, error) {
 	for try := 0; ; try++ {
-		r := s.c.DoMulti(ctx, s.c.B().Hgetall().Key(s.keys.scope(scope)).Build(), s.c.B().Hget().Key(s.head).Field("schema").Build())
+		r := s.c.DoMulti(ctx, s.c.B().Hgetall().Key(s.keys.scope(scope)).Build().Pin(), s.c.B().Hget().Key(s.head).Field("schema").Build().Pin())
 		m, err := r[0].AsStrMap()
 		if err != nil {
 			return nil, err
