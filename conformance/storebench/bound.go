@@ -10,12 +10,13 @@ import (
 	attend "github.com/attend-go/attend/core"
 )
 
-// A bound is the least that a durable store can do: one record a group in a
-// file that has its room already, synced.
+// A bound is the least that a durable store can do: the scopes in a map, and one
+// record a group in a file that has its room already, synced.
 type bound struct {
-	f   *os.File
-	off int64
-	buf []byte
+	f      *os.File
+	off    int64
+	buf    []byte
+	scopes map[attend.Scope][]byte // snapshot and tail
 }
 
 const boundRoom = 64 << 20
@@ -38,7 +39,7 @@ func newBound(b *testing.B) *bound {
 	if err := f.Sync(); err != nil {
 		b.Fatal(err)
 	}
-	return &bound{f: f}
+	return &bound{f: f, scopes: make(map[attend.Scope][]byte)}
 }
 
 func (d *bound) commit(writes []attend.Write) error {
@@ -66,5 +67,19 @@ func (d *bound) commit(writes []attend.Write) error {
 		return err
 	}
 	d.off += int64(len(buf))
-	return datasync(d.f)
+	if err := datasync(d.f); err != nil {
+		return err
+	}
+	for i := range writes {
+		w := &writes[i]
+		kept := d.scopes[w.Scope]
+		if w.Snapshot != nil {
+			kept = append(kept[:0], w.Snapshot...)
+		}
+		for _, in := range w.Inputs {
+			kept = append(kept, in...)
+		}
+		d.scopes[w.Scope] = kept
+	}
+	return nil
 }

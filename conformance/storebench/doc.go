@@ -1,6 +1,6 @@
 // Package storebench measures a store beside what no durable store can beat:
-// the same writes as one checksummed record a group, appended to a file that has
-// its room already, and synced. Both run in turns, within one run, since
+// the same writes in a map, and as one checksummed record a group in a file that
+// has its room already, synced. Both run in turns, within one run, since
 // absolute figures move with the machine by half and more; what counts is the
 // ratio of medians.
 //

@@ -16,6 +16,7 @@ import (
 func BenchmarkStore(b *testing.B) {
 	files := make(map[attend.ScopeStore]string)
 	storebench.Run(b, storebench.Subject{
+		Warm: 700_000, // the journal is full, and scopes are folded
 		New: func(tb testing.TB) attend.ScopeStore {
 			file := newFile(tb)
 			s := open(tb, file, bolt.Config{})

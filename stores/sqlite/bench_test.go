@@ -29,7 +29,8 @@ func BenchmarkStore(b *testing.B) {
 		return file.(string)
 	}
 	storebench.Run(b, storebench.Subject{
-		New: func(tb testing.TB) attend.ScopeStore { return in(tb, newFile(tb)) },
+		Warm: 700_000, // the journal is full, and scopes are folded
+		New:  func(tb testing.TB) attend.ScopeStore { return in(tb, newFile(tb)) },
 		Bytes: func(tb testing.TB, s attend.ScopeStore) (n int64) {
 			file := fileOf(s)
 			runSQL(tb, plain(tb, file), "PRAGMA wal_checkpoint(TRUNCATE)")
