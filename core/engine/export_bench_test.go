@@ -25,3 +25,10 @@ func RunWheel(n int) int {
 	}
 	return fired
 }
+
+// LostClaims is how many claims are kept that were given up.
+func (e *Engine) LostClaims() int {
+	e.lost.mu.Lock()
+	defer e.lost.mu.Unlock()
+	return len(e.lost.m)
+}

@@ -43,7 +43,16 @@ func (l *lostClaims) has(scope attend.Scope, c *machine.Claim) bool {
 	return l.m[workOf(scope, c)] == c
 }
 
-// remove forgets a claim, or whichever is lost for the same work.
+// drop forgets a claim, and leaves another one for the same work.
+func (l *lostClaims) drop(scope attend.Scope, c *machine.Claim) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w := workOf(scope, c); l.m[w] == c {
+		delete(l.m, w)
+	}
+}
+
+// remove forgets whichever claim is lost for the same work as c.
 func (l *lostClaims) remove(scope attend.Scope, c *machine.Claim) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,14 +72,11 @@ func (e *Engine) giveBackLater(scope attend.Scope, j *job) {
 	e.lost.add(scope, c)
 	go func() {
 		defer e.work.Done()
+		defer e.lost.drop(scope, c)
 		for pause := longestPause; time.Now().Before(j.ends) && e.lost.has(scope, c); pause = min(2*pause, time.Second) {
 			ending := !e.running.Load()
 			time.Sleep(pause)
-			if e.do(context.Background(), scope, &op{lost: c, until: j.ends}) == nil {
-				e.lost.remove(scope, c)
-				return
-			}
-			if ending {
+			if e.do(context.Background(), scope, &op{lost: c, until: j.ends}) == nil || ending {
 				return
 			}
 		}

@@ -110,6 +110,9 @@ func TestE35ALostClaimHoldsUpNoEnd(t *testing.T) {
 		if d := time.Since(begun); d > 3*time.Second {
 			t.Errorf("Run ended %v after its context, want two tries at the most", d)
 		}
+		if n := f.LostClaims(); n != 0 {
+			t.Errorf("%d lost claims are kept that nobody tries any more, want 0", n)
+		}
 	})
 }
 
