@@ -76,7 +76,7 @@ func TestServersEndWithTheTestProcess(t *testing.T) {
 	cmd.Process.Kill()
 	cmd.Wait()
 	if len(dirs) == 0 {
-		t.Skip("neither PostgreSQL nor Redis is installed")
+		absent(t, "neither PostgreSQL nor Redis is installed")
 	}
 	for _, dir := range dirs {
 		for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {

@@ -53,8 +53,8 @@ func each(t *testing.T, f func(*testing.T, database)) {
 func (d database) run(t *testing.T, c servers.Config) *servers.Server {
 	t.Helper()
 	s, err := d.start(t.Context(), c)
-	if errors.Is(err, servers.ErrMissing) && os.Getenv("CI") == "" {
-		t.Skip(err)
+	if errors.Is(err, servers.ErrMissing) {
+		absent(t, err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func psql(t *testing.T, url string, commands ...string) (string, error) {
 	t.Helper()
 	bin, err := exec.LookPath("psql")
 	if err != nil {
-		t.Skip("psql is not installed")
+		absent(t, "psql is not installed")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -278,7 +278,7 @@ func TestSettingsRefused(t *testing.T) {
 		} {
 			s, err := d.start(t.Context(), servers.Config{Settings: map[string]string{c.name: c.value}})
 			if errors.Is(err, servers.ErrMissing) {
-				t.Skip(err)
+				absent(t, err)
 			}
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), strconv.Quote(c.name)) {
 				t.Errorf("setting %q to %q: %v, want an error with %q", c.name, c.value, err, c.want)
@@ -298,7 +298,7 @@ func TestStartFails(t *testing.T) {
 		begun := time.Now()
 		_, err := d.start(t.Context(), servers.Config{Dir: dir, Settings: map[string]string{"no_such_setting": "1", "nosuchsetting": "1"}})
 		if errors.Is(err, servers.ErrMissing) {
-			t.Skip(err)
+			absent(t, err)
 		}
 		if err == nil || !strings.Contains(err.Error(), "nosuchsetting") && !strings.Contains(err.Error(), "no_such_setting") {
 			t.Errorf("a setting that there isn't: %v, want an error that quotes the log", err)
@@ -319,7 +319,7 @@ func TestStartEndsWithItsContext(t *testing.T) {
 		cancel(why)
 		_, err := d.start(ctx, servers.Config{})
 		if errors.Is(err, servers.ErrMissing) {
-			t.Skip(err)
+			absent(t, err)
 		}
 		if !errors.Is(err, why) {
 			t.Errorf("start with a context that has ended: %v, want its cause", err)
@@ -337,4 +337,13 @@ func TestTwoServersAtOnce(t *testing.T) {
 			t.Error("the second server has the first one's data")
 		}
 	})
+}
+
+// absent skips a test for what is not installed, but not in CI.
+func absent(t *testing.T, why any) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatal(why)
+	}
+	t.Skip(why)
 }
