@@ -1,0 +1,142 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// join serves a listen that asks for the SDK's list changes and for ours: the SDK
+// serves its part, and ours goes between its messages.
+func (h *HTTP) join(w *guard, r *http.Request, e envelope) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	watch, err := h.Routes.Listen(ctx)
+	if err != nil {
+		fail(w, http.StatusOK, e.id, Answer(err))
+		return
+	}
+	defer watch.Stop()
+	j := &joint{guard: w, acked: make(chan struct{}), sse: sse{w: w, pool: &h.pool}}
+	var wg sync.WaitGroup
+	closed := false
+	wg.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-j.acked:
+			closed = watch.follow(ctx, j, e.id) == nil
+		}
+	})
+	h.Modern.ServeHTTP(j, r.WithContext(ctx))
+	if j.held == nil {
+		cancel()
+	}
+	wg.Wait()
+	if j.held != nil && closed {
+		if j.frame(j.held) == nil {
+			_ = j.flush()
+		}
+	}
+}
+
+// A joint takes the SDK's messages apart, in one goroutine, and ours, in another.
+type joint struct {
+	*guard
+	mu     sync.Mutex
+	sse    sse
+	rest   []byte // of a message that is not complete
+	status int
+	once   sync.Once
+	acked  chan struct{} // closed when the acknowledgement was written
+	held   []byte        // the SDK's result, when it has nothing to send
+}
+
+func (j *joint) note(method string, params ...[]byte) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.sse.note(method, params...)
+}
+
+func (j *joint) flush() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.sse.flush()
+}
+
+func (j *joint) beat() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.sse.beat()
+}
+
+func (j *joint) frame(message []byte) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.sse.frame(message)
+}
+
+// WriteHeader passes on what is no stream, which is a refusal.
+func (j *joint) WriteHeader(status int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.status = status
+	if !j.stream() {
+		j.guard.WriteHeader(status)
+	}
+}
+
+func (j *joint) stream() bool {
+	return (j.status == 0 || j.status == http.StatusOK) && strings.HasPrefix(j.Header().Get("Content-Type"), "text/event-stream")
+}
+
+// Write takes what the SDK writes.
+func (j *joint) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.stream() {
+		return j.guard.Write(p)
+	}
+	j.rest = append(j.rest, p...)
+	for {
+		event, rest, ok := bytes.Cut(j.rest, []byte("\n\n"))
+		if !ok {
+			return len(p), j.sse.err
+		}
+		j.rest = rest
+		for line := range bytes.Lines(event) {
+			if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok {
+				j.pass(bytes.TrimRight(data, "\r\n"))
+			}
+		}
+	}
+}
+
+// pass writes one message of the SDK's, or keeps it.
+func (j *joint) pass(message []byte) {
+	var m struct {
+		Method string          `json:"method"`
+		Params json.RawMessage `json:"params"`
+		Result json.RawMessage `json:"result"`
+	}
+	if json.Unmarshal(message, &m) != nil {
+		return
+	}
+	switch {
+	case m.Method == noteAcknowledged:
+		_ = j.sse.note(m.Method, acknowledge(m.Params))
+		j.once.Do(func() { close(j.acked) })
+	case m.Result != nil:
+		j.held = bytes.Clone(message)
+	default:
+		_ = j.sse.frame(message)
+	}
+}
+
+// FlushError flushes what was passed.
+func (j *joint) FlushError() error { return j.flush() }
+
+// Flush is FlushError for those who do not ask.
+func (j *joint) Flush() { _ = j.flush() }

@@ -1,0 +1,70 @@
+package mcpevents
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// A payloadCheck checks data against a schema that a server sent, which may be
+// meant to harm: a schema that refers to itself without end would end the
+// process, and a few hundred bytes can ask for any amount of work. So the work is
+// bounded before it starts, and past the bound everything conforms.
+type payloadCheck struct {
+	text   json.RawMessage
+	schema schema
+	cost   schemaCost
+	on     bool
+}
+
+// newPayloadCheck compiles a schema. One that cannot be compiled, or costs too
+// much, checks nothing.
+func newPayloadCheck(text json.RawMessage) payloadCheck {
+	c := payloadCheck{text: text}
+	if len(text) == 0 {
+		return c
+	}
+	cost, ok := costOf(text)
+	if !ok {
+		return c
+	}
+	s, err := newSchema(text)
+	if err != nil {
+		return c
+	}
+	c.schema, c.cost, c.on = s, cost, true
+	return c
+}
+
+// of reports whether the check is of that schema.
+func (c payloadCheck) of(text json.RawMessage) bool { return bytes.Equal(c.text, text) }
+
+// conforms reports whether data conforms, as far as that is checked.
+func (c payloadCheck) conforms(data json.RawMessage) bool {
+	return !c.on || c.cost.of(data) > maxWork || c.schema.check(data) == nil
+}
+
+// maxWork bounds one check, in applications of a schema to a value, of which a
+// million take about a second and a half.
+const maxWork = 1 << 19
+
+// A schemaCost is how much work a schema makes.
+type schemaCost struct {
+	each float64 // applications for each value in the data
+	byte float64 // the same for each byte of it
+}
+
+// of estimates the work for data, which is valid JSON.
+func (c schemaCost) of(data json.RawMessage) float64 {
+	values, quoted := 1.0, false
+	for i := 0; i < len(data); i++ {
+		switch b := data[i]; {
+		case quoted && b == '\\':
+			i++
+		case b == '"':
+			quoted = !quoted
+		case !quoted && (b == ',' || b == ':' || b == '[' || b == '{'):
+			values++
+		}
+	}
+	return c.each*values + c.byte*float64(len(data))
+}

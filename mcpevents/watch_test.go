@@ -1,0 +1,207 @@
+package mcpevents
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// aTool adds a tool, which the SDK tells of.
+func aTool(m *mcp.Server, name string) {
+	mcp.AddTool(m, &mcp.Tool{Name: name}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+		return nil, nil, nil
+	})
+}
+
+// overListens runs a test against listens, over both transports. NoTools is a
+// server whose tools do not change.
+func overListens(t *testing.T, c ServerConfig, noTools bool, test func(t *testing.T, s *Server, m *mcp.Server, open rawOpener)) {
+	make := func(t *testing.T) (*Server, *mcp.Server) {
+		s, m := rawServer(t, c)
+		if noTools {
+			caps := &mcp.ServerCapabilities{}
+			s.Capabilities(caps)
+			m = mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ServerOptions{Capabilities: caps})
+			if err := s.Register(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return s, m
+	}
+	t.Run("pipe", func(t *testing.T) {
+		s, m := make(t)
+		test(t, s, m, func(id any, params string) rawNext {
+			p := rawDial(t, t.Context(), s, m)
+			p.send(rawCall(id, methodListen, params))
+			return p
+		})
+	})
+	t.Run("http", func(t *testing.T) {
+		s, m := make(t)
+		h := rawListen(t, s, m, HandlerConfig{})
+		test(t, s, m, func(id any, params string) rawNext { return rawPost(t, h.URL, rawCall(id, methodListen, params)) })
+	})
+}
+
+func (s *Server) watching() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.watches)
+}
+
+// calm fails where anything comes of p within a moment. It ends p.
+func calm(t *testing.T, p rawNext) {
+	t.Helper()
+	if pipe, ok := p.(*rawPipe); ok {
+		pipe.quiet(100 * time.Millisecond)
+		return
+	}
+	st := p.(*rawStream)
+	time.AfterFunc(100*time.Millisecond, st.close)
+	for {
+		line, err := st.in.ReadString('\n')
+		if err != nil {
+			return
+		}
+		if strings.HasPrefix(line, "data:") {
+			t.Fatalf("came %s, want nothing", line)
+		}
+	}
+}
+
+func TestSE56OnlyOurs(t *testing.T) {
+	overListens(t, ServerConfig{}, false, func(t *testing.T, s *Server, m *mcp.Server, open rawOpener) {
+		p := open("l1", `"notifications":{"eventsListChanged":true,"toolsListChanged":false,"resourceSubscriptions":[]},`)
+		ack := want(t, p, noteAcknowledged)
+		if string(ack.Params.Notifications) != `{"eventsListChanged":true}` || string(ack.Params.Meta.ID) != `"l1"` {
+			t.Errorf("acknowledged = %s", ack.Text)
+		}
+		aTool(m, "another") // not asked for
+		l := rawLog(LogConfig{})
+		steps := []func(){
+			func() { _ = s.Offer(rawType(l)) },
+			func() { _ = s.Replace(rawType(l), BreaksNothing) },
+			func() { s.Withdraw("alert") },
+		}
+		for i, step := range steps {
+			step()
+			if m := want(t, p, noteListChanged); string(m.Params.Meta.ID) != `"l1"` {
+				t.Errorf("step %d: %s", i, m.Text)
+			}
+		}
+		_ = s.Close()
+		if m := p.next(); string(m.ID) != `"l1"` || string(m.Result) != `{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":"l1"}}` {
+			t.Errorf("last = %s, want the closing result", m.Text)
+		}
+	})
+}
+
+func TestSE56Mixed(t *testing.T) {
+	overListens(t, ServerConfig{}, false, func(t *testing.T, s *Server, m *mcp.Server, open rawOpener) {
+		p := open(7, `"notifications":{"toolsListChanged":true,"eventsListChanged":true},`)
+		ack := want(t, p, noteAcknowledged)
+		if string(ack.Params.Notifications) != `{"eventsListChanged":true,"toolsListChanged":true}` || string(ack.Params.Meta.ID) != "7" {
+			t.Errorf("acknowledged = %s, want both", ack.Text)
+		}
+		for i := range 3 {
+			aTool(m, fmt.Sprint("tool", i))
+			if m := want(t, p, "notifications/tools/list_changed"); string(m.Params.Meta.ID) != "7" {
+				t.Errorf("got %s", m.Text)
+			}
+			if err := s.Offer(Type{Name: fmt.Sprint("type", i), Backend: rawLog(LogConfig{})}); err != nil {
+				t.Fatal(err)
+			}
+			if m := want(t, p, noteListChanged); string(m.Params.Meta.ID) != "7" {
+				t.Errorf("got %s", m.Text)
+			}
+		}
+		switch p := p.(type) {
+		case *rawPipe:
+			p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+			if m := p.next(); string(m.ID) != "7" { // of the SDK, which answers a cancelled listen
+				t.Errorf("got %s", m.Text)
+			}
+			s.Withdraw("type0")
+			p.quiet(100 * time.Millisecond)
+		case *rawStream:
+			p.close()
+		}
+		for range 100 {
+			if s.watching() == 0 {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Errorf("%d watches after the listen, want none", s.watching())
+	})
+}
+
+func TestSE56MixedWhereTheSDKHasNothing(t *testing.T) {
+	overListens(t, ServerConfig{}, true, func(t *testing.T, s *Server, m *mcp.Server, open rawOpener) {
+		p := open("l", `"notifications":{"toolsListChanged":true,"eventsListChanged":true},`)
+		ack := want(t, p, noteAcknowledged)
+		if string(ack.Params.Notifications) != `{"eventsListChanged":true}` {
+			t.Errorf("acknowledged = %s, want ours alone", ack.Text)
+		}
+		if err := s.Offer(Type{Name: "a", Backend: rawLog(LogConfig{})}); err != nil {
+			t.Fatal(err)
+		}
+		want(t, p, noteListChanged)
+		_ = s.Close()
+		if m := p.next(); string(m.ID) != `"l"` || m.Result == nil {
+			t.Errorf("last = %s, want the closing result", m.Text)
+		}
+	})
+}
+
+func TestSE56NotAskedFor(t *testing.T) {
+	overListens(t, ServerConfig{}, false, func(t *testing.T, s *Server, m *mcp.Server, open rawOpener) {
+		for i, filter := range []string{`{"toolsListChanged":true}`, `{"toolsListChanged":true,"eventsListChanged":false}`} {
+			p := open(i, `"notifications":`+filter+`,`)
+			ack := want(t, p, noteAcknowledged)
+			if string(ack.Params.Notifications) != `{"toolsListChanged":true}` {
+				t.Errorf("acknowledged = %s, want tools alone", ack.Text)
+			}
+			if err := s.Offer(Type{Name: fmt.Sprint("a", i), Backend: rawLog(LogConfig{})}); err != nil {
+				t.Fatal(err)
+			}
+			calm(t, p)
+		}
+	})
+}
+
+func TestSE56NotDeclared(t *testing.T) {
+	overListens(t, ServerConfig{NoListChanged: true}, false, func(t *testing.T, s *Server, m *mcp.Server, open rawOpener) {
+		p := open(1, `"notifications":{"toolsListChanged":true,"eventsListChanged":true},`)
+		ack := want(t, p, noteAcknowledged)
+		if string(ack.Params.Notifications) != `{"toolsListChanged":true}` {
+			t.Errorf("acknowledged = %s, want tools alone", ack.Text)
+		}
+		if err := s.Offer(Type{Name: "a", Backend: rawLog(LogConfig{})}); err != nil {
+			t.Fatal(err)
+		}
+		calm(t, p)
+	})
+}
+
+func TestListenThatIsCancelled(t *testing.T) {
+	s, m := rawServer(t, ServerConfig{})
+	p := rawDial(t, t.Context(), s, m)
+	p.send(rawCall("l", methodListen, `"notifications":{"eventsListChanged":true},`))
+	want(t, p, noteAcknowledged)
+	p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"l"}}`)
+	for s.watching() != 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := s.Offer(Type{Name: "a", Backend: rawLog(LogConfig{})}); err != nil {
+		t.Fatal(err)
+	}
+	p.quiet(50 * time.Millisecond)
+	if m := p.call(1, methodList, ""); m.Error != nil {
+		t.Errorf("list after a cancelled listen: %s", m.Text)
+	}
+}

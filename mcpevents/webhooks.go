@@ -1,0 +1,124 @@
+package mcpevents
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/attend-go/attend/mcpevents/internal/egress"
+)
+
+// webhooks is the webhook side of a [Server]: what it answers to events/subscribe
+// and events/unsubscribe, and, while Run runs, the deliveries.
+type webhooks struct {
+	s       *Server
+	c       WebhookConfig
+	trusted []*url.URL
+	log     *slog.Logger
+	owner   string // of the leases that this server holds
+	ledger  ledger
+	records codec[webhookRecord]
+	tripper http.RoundTripper
+	close   func() // idle connections
+
+	challenges rates
+	slots      chan struct{} // a place for each request under way
+	wake       chan struct{} // a subscription is there that nobody holds
+
+	mu        sync.Mutex
+	running   bool
+	couriers  map[string]*courier // by the subscription's id
+	withdrawn map[string]bool     // types that this process offered once
+}
+
+// newWebhooks returns the webhook side of s.
+func newWebhooks(s *Server, c WebhookConfig) (*webhooks, error) {
+	c, list, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	h := &webhooks{
+		s: s, c: c, trusted: list, log: c.Logger, owner: randomHex(8), ledger: ledger{store: c.Store},
+		tripper: c.tripper, close: func() {},
+		challenges: rates{max: c.Challenges}, slots: make(chan struct{}, c.Parallel), wake: make(chan struct{}, 1),
+		couriers: make(map[string]*courier), withdrawn: make(map[string]bool),
+	}
+	if h.log == nil {
+		h.log = s.log
+	}
+	if h.tripper == nil {
+		t := egress.New(egress.Config{
+			Resolver: c.Resolver, AllowLoopback: c.AllowLoopback, TLS: c.TLS,
+			IdleTimeout: 30 * time.Second, DialTimeout: c.Timeout,
+		})
+		h.tripper, h.close = t, t.CloseIdleConnections
+	}
+	h.records = codec[webhookRecord]{
+		decode: decodeRecord, encode: encodeRecord,
+		due: func(r *webhookRecord) time.Time { return r.due(time.Now(), c.Abandon) },
+	}
+	return h, nil
+}
+
+// changed tells the deliveries of a type that it came, was withdrawn, replaced,
+// or broken for who subscribed before.
+func (h *webhooks) changed(name string, breaks Break) {
+	gone := h.s.offer(name) == nil
+	h.mu.Lock()
+	if gone {
+		h.withdrawn[name] = true // no more names than were ever offered
+	} else {
+		delete(h.withdrawn, name)
+	}
+	var list []*courier
+	for _, c := range h.couriers {
+		if c.sub.Name == name {
+			list = append(list, c)
+		}
+	}
+	h.mu.Unlock()
+	for _, c := range list {
+		c.poke(breaks)
+	}
+	h.look()
+}
+
+// look has the scan look for subscriptions now.
+func (h *webhooks) look() {
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// poke tells the courier of a subscription, if it is here, that the record
+// changed, and else the scan that there may be one to take.
+func (h *webhooks) poke(id string) {
+	h.mu.Lock()
+	c := h.couriers[id]
+	h.mu.Unlock()
+	if c != nil {
+		c.poke(BreaksNothing)
+		return
+	}
+	h.look()
+}
+
+// remove forgets a subscription.
+func (h *webhooks) remove(ctx context.Context, id, life string) error {
+	var principal string
+	_, err := change(ctx, &h.ledger, h.records, id, nil, func(r *webhookRecord) (*webhookRecord, verdict, error) {
+		if r == nil || r.Life != life {
+			return nil, leave, nil
+		}
+		principal = r.Principal
+		return nil, drop, nil
+	})
+	if err == nil && principal != "" {
+		err = h.leave(ctx, principal, id)
+	}
+	return err
+}
