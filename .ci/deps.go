@@ -72,7 +72,7 @@ var picture = []row{
 		why: "a judge knows the contract and its provider, no other judge and not the engine"},
 	{pkg: "mcpevents/...", may: []string{"mcpevents/..."},
 		why: "the protocol alone; it knows nothing of attend"},
-	{pkg: "mcpsource", may: []string{"core", "mcpevents/..."}, planned: true,
+	{pkg: "mcpsource", may: []string{"core", "mcpevents"}, tests: []string{"core/...", "stores/bolt"},
 		why: "a source knows the contract and its protocol"},
 	{pkg: "peers", may: []string{"core"}, planned: true,
 		why: "verbs are values in and out; front ends are above"},
@@ -111,6 +111,8 @@ var libraries = []library{
 	{module: "mcpevents", path: "github.com/google/jsonschema-go", why: "JSON Schema; the SDK brings it along"},
 	{module: "mcpevents", path: "github.com/gowebpki/jcs", why: "the canonical form of arguments, RFC 8785"},
 	{module: "mcpevents", path: "github.com/standard-webhooks/standard-webhooks/libraries", tests: true, why: "the reference of the signatures"},
+	{module: "mcpsource", path: "github.com/modelcontextprotocol/go-sdk", tests: true, why: "servers and sessions of tests"},
+	{module: "examples", path: "github.com/modelcontextprotocol/go-sdk", why: "the server of the MCP example"},
 	{module: "examples", path: "github.com/google/go-cmp", tests: true, why: "differences in tests"},
 	{module: "examples/customstore", path: "github.com/google/go-cmp", tests: true, why: "differences in tests"},
 }
