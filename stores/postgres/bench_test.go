@@ -47,14 +47,23 @@ func BenchmarkStore(b *testing.B) {
 				return err
 			}
 		},
-		Bytes: func(tb testing.TB, s attend.ScopeStore) (size int64) {
-			const sum = "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class WHERE relkind = 'r' AND starts_with(relname, $1)"
-			if err := pool.QueryRow(context.Background(), sum, configs[s].Prefix).Scan(&size); err != nil {
+		Bytes: func(tb testing.TB, s attend.ScopeStore) int64 { return sizeOf(tb, pool, configs[s].Prefix) },
+		Sizes: []storebench.Size{{Name: "vacuumed", Bytes: func(tb testing.TB, s attend.ScopeStore) int64 {
+			if _, err := pool.Exec(context.Background(), "VACUUM"); err != nil {
 				tb.Fatal(err)
 			}
-			return size
-		},
+			return sizeOf(tb, pool, configs[s].Prefix)
+		}}},
 	})
+}
+
+// sizeOf is what the tables of a prefix take, with their indexes.
+func sizeOf(tb testing.TB, pool *pgxpool.Pool, prefix string) (size int64) {
+	const sum = "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class WHERE relkind = 'r' AND starts_with(relname, $1)"
+	if err := pool.QueryRow(context.Background(), sum, prefix).Scan(&size); err != nil {
+		tb.Fatal(err)
+	}
+	return size
 }
 
 // A load makes groups of writes as an engine does: each an input of 200 bytes

@@ -21,7 +21,10 @@ type Config struct {
 	// applied in the background, in small steps, by one process at a time. In a
 	// [Store] an age counts from the newest row's time, not from a clock, so
 	// that a log replayed from last year is not emptied; in an [EventLog] from
-	// when the server took the event, and Count is of all its events.
+	// when the server took the event, and Count is of all its events. What goes
+	// is always the oldest rows: one that is too old waits for those before it,
+	// but not for those whose time is later than the newest row's, or than the
+	// server's clock.
 	Retain attend.Retain
 
 	// Timeout bounds each call, and each page of an iterator; a context may end

@@ -51,6 +51,9 @@ func openURL(ctx context.Context, url string, c Config) (*db, error) {
 // open checks settings, server and schema.
 func open(ctx context.Context, pool *pgxpool.Pool, c Config) (*db, error) {
 	c, err := c.withDefaults()
+	if err == nil && pool == nil {
+		err = errors.New("the pool is nil")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -59,13 +59,23 @@ func (l *EventLog) Close() error {
 // in each scope of up to where they are gone. One process does so at a time.
 func (l *EventLog) retain(ctx context.Context) {
 	upTo, err := l.surplus(ctx)
-	for n := trimStep; err == nil && n == trimStep; {
+	if err == nil && l.cfg.Retain.Age > 0 {
+		var old int64
+		old, err = l.aged(ctx, "trim events", agesOfEvents, -l.cfg.Retain.Age.Milliseconds(), 0)
+		upTo = max(upTo, old)
+	}
+	for n := trimStep; err == nil && upTo > 0 && n == trimStep; {
 		n, err = l.trim(ctx, upTo)
 	}
 	if err != nil && ctx.Err() == nil {
 		l.cfg.Logger.Warn("attend: the event log could not be trimmed", "err", err)
 	}
 }
+
+// agesOfEvents is a page for aged. Its times are reckoned from the server's
+// clock, which is one for all processes.
+const agesOfEvents = `SELECT pos, taken - (extract(epoch FROM statement_timestamp()) * 1000)::bigint AS at
+	FROM {events} WHERE pos > $3 ORDER BY pos LIMIT $4`
 
 // surplus is the position up to which there are more events than are kept.
 func (l *EventLog) surplus(ctx context.Context) (pos int64, err error) {
@@ -81,15 +91,13 @@ func (l *EventLog) surplus(ctx context.Context) (pos int64, err error) {
 	})
 }
 
-// trim deletes up to 1,000 of the oldest events, those up to a position and
-// those that are too old.
+// trim deletes up to 1,000 of the oldest events up to a position.
 func (l *EventLog) trim(ctx context.Context, upTo int64) (n int, err error) {
 	sql := l.cfg.named(`WITH turn AS MATERIALIZED (
 			SELECT FROM {turns} WHERE name = 'trim-events' AND EXISTS (SELECT FROM {logs} WHERE name = 'events') FOR NO KEY UPDATE SKIP LOCKED
 		),
 		old AS MATERIALIZED (
-			SELECT pos FROM (SELECT pos, taken FROM {events} WHERE (SELECT count(*) FROM turn) > 0 ORDER BY pos LIMIT $3) x
-			WHERE pos <= $1 OR taken < ` + serverMillis + ` - $2::bigint
+			SELECT pos FROM {events} WHERE pos <= $1 AND (SELECT count(*) FROM turn) > 0 ORDER BY pos LIMIT $2
 		),
 		gone AS (DELETE FROM {events} e USING old WHERE e.pos = old.pos RETURNING e.pos, e.scope),
 		marks AS (
@@ -102,19 +110,10 @@ func (l *EventLog) trim(ctx context.Context, upTo int64) (n int, err error) {
 		)
 		SELECT count(*) FROM gone`)
 	err = l.call(ctx, "trim events", true, func(ctx context.Context) error {
-		return l.pool.QueryRow(ctx, sql, upTo, maxAge(l.cfg.Retain), trimStep).Scan(&n)
+		return l.pool.QueryRow(ctx, sql, upTo, trimStep).Scan(&n)
 	})
 	return n, err
 }
 
 // serverMillis is the server's clock, which is one for all processes.
 const serverMillis = `(extract(epoch FROM clock_timestamp()) * 1000)::bigint`
-
-// maxAge is how old an event may be, in milliseconds; very old if there is no
-// limit.
-func maxAge(keep attend.Retain) int64 {
-	if keep.Age > 0 {
-		return keep.Age.Milliseconds()
-	}
-	return 1 << 60
-}

@@ -1,6 +1,10 @@
 package postgres
 
-import attend "github.com/attend-go/attend/core"
+import (
+	"context"
+
+	attend "github.com/attend-go/attend/core"
+)
 
 // CommitStatement is what a Commit of these writes sends.
 func CommitStatement(s *Store, writes []attend.Write) (sql string, args []any) {
@@ -62,3 +66,9 @@ func WaitStatement(s *Store, q attend.Query) (sql string, args []any) { return s
 func Walk(count int, back func(before int64, step int) (int64, error)) (int64, error) {
 	return walk(count, back)
 }
+
+// Retain applies a store's retention, as its keeper does now and then.
+func Retain(ctx context.Context, s *Store) { s.retain(ctx) }
+
+// RetainEvents is Retain for an event log.
+func RetainEvents(ctx context.Context, l *EventLog) { l.retain(ctx) }

@@ -13,7 +13,8 @@ import (
 // ops/db/main is in those of ops, ops/db and ops/db/main. A list is a number, by
 // which an index holds its rows in the order of the log. So a reader of one
 // prefix costs what it finds, however much else the log holds. A reader of a
-// deeper prefix goes through the list of its first levels.
+// deeper prefix goes through the list of its first levels, and one of the prefix
+// / or : through the whole log: what begins with a border has no level there.
 const levels = 4
 
 // classOf is what retention counts a type with: 0 decisions and letters, 1

@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	attend "github.com/attend-go/attend/core"
 )
@@ -28,6 +29,9 @@ type Beginner interface {
 // c only Prefix and Role count. No time limit is set: ctx does.
 func Migrate(ctx context.Context, db Beginner, c Config) error {
 	c, err := c.withDefaults()
+	if err == nil && isNil(db) {
+		err = errors.New("the connection or pool is nil")
+	}
 	if err != nil {
 		return fmt.Errorf("postgres: migrate: %w", err)
 	}
@@ -38,6 +42,21 @@ func Migrate(ctx context.Context, db Beginner, c Config) error {
 		return fmt.Errorf("postgres: migrate: %w", err)
 	}
 	return nil
+}
+
+// isNil also knows a nil pointer of a type that Beginner names.
+func isNil(db Beginner) bool {
+	switch db := db.(type) {
+	case nil:
+		return true
+	case *pgx.Conn:
+		return db == nil
+	case *pgxpool.Pool:
+		return db == nil
+	case *pgxpool.Conn:
+		return db == nil
+	}
+	return false
 }
 
 // MigrateURL is [Migrate] over a connection of its own.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/attend-go/attend/conformance"
@@ -175,6 +176,25 @@ func TestConfigIsChecked(t *testing.T) {
 		_, err := postgres.New(t.Context(), pool, c)
 		if e, ok := errors.AsType[*attend.InvalidError](err); !ok || e.Field != field {
 			t.Errorf("New with a bad %s: %v, want an *InvalidError that names it", field, err)
+		}
+	}
+}
+
+// A pool that is nil is an error, as any other mistake.
+func TestNilPool(t *testing.T) {
+	var pool *pgxpool.Pool
+	_, newErr := postgres.New(t.Context(), pool, postgres.Config{})
+	_, logErr := postgres.NewEventLog(t.Context(), pool, postgres.Config{})
+	for what, err := range map[string]error{
+		"New":                   newErr,
+		"NewEventLog":           logErr,
+		"Migrate":               postgres.Migrate(t.Context(), pool, postgres.Config{}),
+		"Migrate, of no type":   postgres.Migrate(t.Context(), nil, postgres.Config{}),
+		"Migrate, a connection": postgres.Migrate(t.Context(), (*pgx.Conn)(nil), postgres.Config{}),
+		"Migrate, of a pool":    postgres.Migrate(t.Context(), (*pgxpool.Conn)(nil), postgres.Config{}),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "nil") {
+			t.Errorf("%s without a pool: %v, want an error that says so", what, err)
 		}
 	}
 }

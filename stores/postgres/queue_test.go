@@ -15,7 +15,8 @@ import (
 // stuck returns an event log whose next group waits until release is called.
 func stuck(t *testing.T) (l *postgres.EventLog, first chan error, release func()) {
 	pool := newPool(t, serverURL(t)+"&pool_max_conns=6")
-	c := migrated(t, pool, postgres.Config{})
+	// What a test does meanwhile may take long, with the race detector.
+	c := migrated(t, pool, postgres.Config{Timeout: 2 * time.Minute})
 	l = logOn(t, pool, c)
 	release = hold(t, pool, c, "events")
 	first = make(chan error, 1)

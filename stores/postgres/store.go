@@ -37,7 +37,8 @@ func Open(ctx context.Context, url string, c Config) (*Store, error) {
 }
 
 // New is [Open] on the caller's pool, which lives on when the store is closed.
-// A call takes one connection, and lets it go before it yields or returns.
+// A call takes one connection, and lets it go before it yields or returns. A nil
+// pool is an error.
 func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Store, error) {
 	d, err := open(ctx, pool, c)
 	if err != nil {
@@ -68,6 +69,8 @@ func (s *Store) Close() error {
 // Log returns the store's decision log. It is an [attend.Waiter]. Its Trim looks
 // for what is too old among the oldest rows, 1,000 at a time, and ends where none
 // of 1,000 is: an old row behind so many younger ones waits until they are old.
+// A reader of one prefix costs what it finds, except of the prefixes / and :
+// alone, whose readers look at every row of their types.
 func (s *Store) Log() attend.DecisionLog { return &s.log }
 
 // Load returns what is kept of the scope, as [attend.ScopeStore] says.

@@ -25,8 +25,14 @@ func (l *decisionLog) Trim(ctx context.Context, keep attend.Retain, now time.Tim
 		return err
 	}
 	for c, count := range [2]int{keep.Count, keep.Verdicts} {
-		cutoff, stale := now.Add(-keep.Age).UnixMilli(), keep.Age > 0
-		if _, err := l.trim(ctx, c, count, cutoff, stale, ""); err != nil {
+		old, err := int64(0), error(nil)
+		if keep.Age > 0 {
+			old, err = l.stale(ctx, c, now.Add(-keep.Age).UnixMilli())
+		}
+		if err == nil {
+			err = l.trim(ctx, c, count, old, "")
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -38,10 +44,9 @@ func (l *decisionLog) Trim(ctx context.Context, keep attend.Retain, now time.Tim
 func (s *Store) retain(ctx context.Context) {
 	keep := s.cfg.Retain
 	for c, count := range [2]int{keep.Count, keep.Verdicts} {
-		newest, found, err := s.log.newestAt(ctx, c)
-		if err == nil && found {
-			cutoff, stale := newest-keep.Age.Milliseconds(), keep.Age > 0
-			_, err = s.log.trim(ctx, c, count, cutoff, stale, " SKIP LOCKED")
+		old, err := s.log.aged(ctx, c, keep.Age)
+		if err == nil {
+			err = s.log.trim(ctx, c, count, old, " SKIP LOCKED")
 		}
 		if err != nil && ctx.Err() == nil {
 			s.cfg.Logger.Warn("attend: the decision log could not be trimmed", "err", err)
@@ -49,21 +54,15 @@ func (s *Store) retain(ctx context.Context) {
 	}
 }
 
-// trim deletes the rows of a class that are more than count, or, if stale says
-// so, no newer than one of a time before cutoff.
-func (l *decisionLog) trim(ctx context.Context, class, count int, cutoff int64, stale bool, lock string) (deleted int, err error) {
-	upTo := int64(0)
+// trim deletes the rows of a class that are more than count, and those up to a
+// position.
+func (l *decisionLog) trim(ctx context.Context, class, count int, upTo int64, lock string) error {
 	if count > 0 {
-		if upTo, err = l.surplus(ctx, class, count); err != nil {
-			return 0, err
-		}
-	}
-	if stale {
-		pos, err := l.stale(ctx, class, cutoff)
+		surplus, err := l.surplus(ctx, class, count)
 		if err != nil {
-			return 0, err
+			return err
 		}
-		upTo = max(upTo, pos)
+		upTo = max(upTo, surplus)
 	}
 	for upTo > 0 {
 		n, turn, err := l.trimRows(ctx, class, upTo, lock)
@@ -71,18 +70,17 @@ func (l *decisionLog) trim(ctx context.Context, class, count int, cutoff int64, 
 			err = fmt.Errorf("postgres: trim: %w", l.db.cfg.noRow("{turns} or {logs}", "trim"))
 		}
 		if err != nil || !turn {
-			return deleted, err
+			return err
 		}
-		deleted += n
 		if n == trimStep {
 			continue
 		}
 		// What it saw may be from before it had the turn.
 		if left, err := l.left(ctx, class, upTo); err != nil || !left {
-			return deleted, err
+			return err
 		}
 	}
-	return deleted, nil
+	return nil
 }
 
 // trimRows deletes the oldest rows of a class up to a position, and says up to
@@ -181,6 +179,19 @@ func (l *decisionLog) stale(ctx context.Context, class int, cutoff int64) (pos i
 func (l *decisionLog) left(ctx context.Context, class int, upTo int64) (bool, error) {
 	_, found, err := l.number(ctx, "SELECT pos FROM ("+ofClass(class, "pos", "pos <= $1", "pos LIMIT 1")+") x", upTo)
 	return found, err
+}
+
+// aged is the position up to which a class's rows are older by age than its
+// newest one. 0: none is.
+func (l *decisionLog) aged(ctx context.Context, class int, age time.Duration) (pos int64, err error) {
+	if age <= 0 {
+		return 0, nil
+	}
+	newest, found, err := l.newestAt(ctx, class)
+	if err != nil || !found {
+		return 0, err
+	}
+	return l.db.aged(ctx, "trim", ofClass(class, "pos, at", "pos > $3", "pos LIMIT $4"), newest-age.Milliseconds(), newest)
 }
 
 // newestAt is the time of the class's newest row.

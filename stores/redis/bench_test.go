@@ -5,9 +5,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/attend-go/attend/conformance/servers"
 	"github.com/attend-go/attend/conformance/storebench"
@@ -46,6 +48,7 @@ func bench(b *testing.B, fsync string) {
 			}
 		},
 		Bytes: func(tb testing.TB, s attend.ScopeStore) int64 { return one.bytes(tb) },
+		Sizes: []storebench.Size{{Name: "memory", Bytes: func(tb testing.TB, s attend.ScopeStore) int64 { return one.memory(tb) }}},
 	})
 }
 
@@ -89,10 +92,13 @@ func (s *benched) options() *redis.Config {
 func (s *benched) bytes(tb testing.TB) (n int64) {
 	c := connect(tb, s.server.URL())
 	c.do("BGREWRITEAOF")
-	eventually(tb, "the rewrite ends", func() bool {
+	for done := false; !done; time.Sleep(100 * time.Millisecond) { // minutes, for millions of keys
 		text, err := c.do("INFO", "persistence").ToString()
-		return err == nil && strings.Contains(text, "aof_rewrite_in_progress:0") && strings.Contains(text, "aof_rewrite_scheduled:0")
-	})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		done = strings.Contains(text, "aof_rewrite_in_progress:0") && strings.Contains(text, "aof_rewrite_scheduled:0")
+	}
 	err := filepath.WalkDir(s.dir, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil || !strings.Contains(e.Name(), ".aof") || e.IsDir() {
 			return err
@@ -103,6 +109,21 @@ func (s *benched) bytes(tb testing.TB) (n int64) {
 		}
 		return nil // a file that is gone by now has no size
 	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return n
+}
+
+// memory is how much memory the server has taken for its data.
+func (s *benched) memory(tb testing.TB) int64 {
+	text, err := connect(tb, s.server.URL()).do("INFO", "memory").ToString()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(text, "used_memory:")
+	used, _, _ := strings.Cut(rest, "\r\n")
+	n, err := strconv.ParseInt(used, 10, 64)
 	if err != nil {
 		tb.Fatal(err)
 	}

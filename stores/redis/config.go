@@ -23,8 +23,10 @@ type Config struct {
 	// handle that add to the log; so a log may hold a little more for a while.
 	// In a [Store] an age counts from the newest row's time, not from a clock;
 	// in an [EventLog] from the moment an event was appended, by the clock of
-	// its producer's machine, and Count is of all events of the log. Zero: keep
-	// everything.
+	// its producer's machine, and Count is of all events of the log. What goes
+	// is always the oldest rows: one that is too old waits for those before it,
+	// but not for those whose time is later than the newest row's, or than the
+	// clock's. Zero: keep everything.
 	Retain attend.Retain
 	// Timeout is how long a call may take whose context has no deadline, those
 	// that wait apart. A Read or Due may take that long for each of its pages.

@@ -3,8 +3,8 @@
 // durable as the server's settings; [Open] says in its log line what that is.
 //
 // It uses [github.com/redis/rueidis], which pipelines what many goroutines send
-// and from [Open] never repeats a command that may have been run, unless it only
-// reads. [New] says what a client of the app's may do.
+// and from [Open] never repeats a command that may have been run, unless that
+// changes nothing more. [New] says what a client of the app's may do.
 //
 // # What is stored
 //
@@ -26,7 +26,8 @@
 // A row is in the list of each level of its scope, the first eight of them:
 // a/b/c costs it three entries of some five bytes. A reader of a prefix reads
 // the list of its level, and leaves out what the prefix does not cover, such as
-// a:x where it is a/. All other reads cost what they find.
+// a:x where it is a/. All other reads cost what they find. The prefixes / and :
+// alone have no list: their readers go through all rows.
 //
 // # The server
 //
@@ -70,7 +71,8 @@
 //	  +get +set +setrange +object +hget +hmget +hset +hdel +hlen +hexists +hgetall
 //	  +zadd +zrem +zcard +zscore +zrank +zcount +zrange
 //	  +xadd +xlen +xrange +xrevrange +xtrim +xinfo +rpush +llen +lindex +lrange +lpop
-//	  +exists +unlink +evalsha +eval +info +time +publish +subscribe +ping +hello +auth
+//	  +exists +unlink +info +time
+//	  +evalsha +eval +publish +subscribe +ping +hello +auth
 //
 // and on a cluster +cluster. Open tries them, all but the last line's. Without
 // publish, subscribe or the channel, waiting falls back to polling. With

@@ -38,7 +38,7 @@ func newEventLog(ctx context.Context, c rueidis.Client, own bool, o Config) (*Ev
 	}
 	l := &EventLog{link: link, retain: o.Retain}
 	if o.Retain.Count > 0 || o.Retain.Age > 0 {
-		link.keeper = newKeeper(link, l.keep)
+		link.keeper = newKeeper(link.log, link.head, l.keep)
 	}
 	return l, nil
 }
@@ -189,46 +189,26 @@ func (l *EventLog) WaitEvents(ctx context.Context, scope attend.Scope, after att
 }
 
 // keep applies the log's retention.
-func (l *EventLog) keep(ctx context.Context) error {
-	for {
-		n, err := l.trimStep(ctx)
-		if err != nil || n < trimPage {
-			return err
+func (l *EventLog) keep(ctx context.Context) (deleted int, err error) {
+	k := limits{count: l.retain.Count}
+	if l.retain.Age > 0 {
+		now := time.Now()
+		k.aged, k.cutoff, k.now = true, now.Add(-l.retain.Age).UnixMilli(), now.UnixMilli()
+	}
+	return l.trimAll(ctx, []string{l.keys.events()}, k, func(rows []stored) deletion {
+		d := deletion{lists: make(map[string]bool), marks: make(map[string]string)}
+		place := make(map[string]string) // of a scope's ids
+		for i := range rows {
+			r := &rows[i]
+			scope := attend.Scope(r.scope)
+			if place[r.scope] == "" {
+				d.ids = append(d.ids, l.keys.eventIDs(scope))
+				place[r.scope] = strconv.Itoa(len(d.ids))
+				d.lists[l.keys.eventList(scope)] = true
+			}
+			d.marks[eventMark(scope)] = decimal(r.pos)
+			d.rows = append(d.rows, place[r.scope], r.id, decimal(r.pos))
 		}
-	}
-}
-
-// trimStep deletes the oldest events that are not to be kept.
-func (l *EventLog) trimStep(ctx context.Context) (int, error) {
-	ctx, end, err := l.begin(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer end()
-	p, err := l.page(ctx, span{streams: []string{l.keys.events()}, limit: trimPage})
-	if err != nil {
-		return 0, l.failed(ctx, "trim", err)
-	}
-	cutoff := time.Now().Add(-l.retain.Age).UnixMilli()
-	n := surplus(&p, l.retain.Count, func(r *stored) bool { return l.retain.Age > 0 && r.at < cutoff })
-	if n == 0 {
-		return 0, nil
-	}
-	d := deletion{
-		upTo: p.rows[n-1].pos, streams: []string{l.keys.events()},
-		lists: make(map[string]bool), marks: make(map[string]string),
-	}
-	place := make(map[string]string) // of a scope's ids
-	for i := range p.rows[:n] {
-		r := &p.rows[i]
-		scope := attend.Scope(r.scope)
-		if place[r.scope] == "" {
-			d.ids = append(d.ids, l.keys.eventIDs(scope))
-			place[r.scope] = strconv.Itoa(len(d.ids))
-			d.lists[l.keys.eventList(scope)] = true
-		}
-		d.marks[eventMark(scope)] = decimal(r.pos)
-		d.rows = append(d.rows, place[r.scope], r.id, decimal(r.pos))
-	}
-	return n, l.failed(ctx, "trim", l.trim(ctx, &d))
+		return d
+	})
 }

@@ -1,6 +1,12 @@
 package redis
 
-import attend "github.com/attend-go/attend/core"
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	attend "github.com/attend-go/attend/core"
+)
 
 // For the tests in package redis_test.
 
@@ -34,4 +40,25 @@ func Look(s *Store, epoch string, newest, heard attend.Position) bool {
 	default:
 		return false
 	}
+}
+
+// Rest sets for how long a handle that nobody waits on any more keeps its
+// subscription. Nobody may have waited before.
+func Rest(s *Store, d time.Duration) { s.hub.rest = d }
+
+// Retain applies a handle's retention, as its keeper does now and then.
+func Retain(ctx context.Context, s *Store) (deleted int, err error) { return s.keeper.keep(ctx) }
+
+// RetainEvents is Retain for an event log.
+func RetainEvents(ctx context.Context, l *EventLog) (deleted int, err error) {
+	return l.keeper.keep(ctx)
+}
+
+// Saw makes a handle take a row for its newest.
+func Saw(s *Store, r attend.Row) { s.rows.saw(&r) }
+
+// Keep starts a keeper.
+func Keep(log *slog.Logger, keep func(context.Context) (int, error)) (poke, end func()) {
+	k := newKeeper(log, "test", keep)
+	return k.poke, k.close
 }

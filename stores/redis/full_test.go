@@ -59,9 +59,9 @@ func TestMemoryFull(t *testing.T) {
 	// A handle opens, and one of another life takes the log over.
 	again := open(t, server.URL(), o)
 	c.do("CONFIG", "SET", "maxmemory", "0")
-	c.do("HSET", o.Prefix+"head", "life", "another") // which is what a restart looks like,
+	c.do("HSET", o.Prefix+"head", "life", "0000001") // which is what a restart looks like,
 	c.do("DEL", o.Prefix+"mark")
-	c.do("SETRANGE", o.Prefix+"mark", "0", "another") // on the server's own file
+	c.do("SETRANGE", o.Prefix+"mark", "0", "1000000001") // on the server's own file
 	c.do("CONFIG", "SET", "maxmemory", "1")
 	if got := newest(t, again); got.Epoch != at.Epoch || got.Position != at.Position {
 		t.Errorf("the log goes to %v over maxmemory, want %v", got, at)

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -12,34 +13,56 @@ import (
 // A keeper applies a handle's retention in the background, some time after it
 // added to the log.
 type keeper struct {
+	keep   func(context.Context) (deleted int, err error)
 	poked  chan struct{}
 	cancel context.CancelFunc
 	end    sync.WaitGroup
 }
 
-// keepPause is how long retention rests between two runs.
-const keepPause = 50 * time.Millisecond
+// How long retention rests between two runs. That grows while it finds little to
+// do, since each look costs the server something.
+const (
+	keepPause  = 50 * time.Millisecond
+	keepSeldom = time.Second
+)
 
-func newKeeper(l *link, keep func(context.Context) error) *keeper {
+// How long it rests after it failed, before it tries again: at first, and at
+// most.
+const (
+	keepAgain  = 2 * time.Second
+	keepAtMost = 30 * time.Second
+)
+
+// newKeeper makes one whose keep deletes what is not to be kept, and says how
+// many rows. name is that of its log, for the logger.
+func newKeeper(log *slog.Logger, name string, keep func(context.Context) (int, error)) *keeper {
 	ctx, cancel := context.WithCancel(context.Background())
-	k := &keeper{poked: make(chan struct{}, 1), cancel: cancel}
+	k := &keeper{keep: keep, poked: make(chan struct{}, 1), cancel: cancel}
 	k.end.Go(func() {
-		failing := false
+		failing, pause := false, keepPause
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-k.poked:
 			}
-			err := keep(ctx)
+			n, err := keep(ctx)
 			if err != nil && !failing && ctx.Err() == nil && !errors.Is(err, attend.ErrClosed) {
-				l.log.Warn("redis: retention failed; it is tried again", "log", l.head, "error", err)
+				log.Warn("redis: retention failed; it is tried again", "log", name, "error", err)
 			}
-			failing = err != nil
+			switch failing = err != nil; {
+			case failing:
+				pause = min(max(2*pause, keepAgain), keepAtMost)
+				k.poke()
+			case n >= trimPage:
+				pause = keepPause
+			default:
+				pause = min(2*pause, keepSeldom)
+			}
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(keepPause):
+			case <-time.After(pause):
 			}
 		}
 	})

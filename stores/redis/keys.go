@@ -70,7 +70,8 @@ func levels(s attend.Scope) []string {
 }
 
 // levelOf is the longest level that every scope has which p covers. Empty:
-// there is none, and all rows have to be read.
+// there is none, and all rows have to be read, as for the prefixes / and : too,
+// since a scope that begins with a border has no level there.
 func levelOf(p attend.Prefix) string {
 	// What a prefix with a border at its end covers goes on behind that; so the
 	// level before it is one of the scope's.

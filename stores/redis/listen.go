@@ -15,11 +15,44 @@ const (
 	listenRefused = time.Minute
 )
 
-// listen keeps the subscription up.
+// listenIdle is for how long a hub listens when nobody waits. Those who read a
+// log wait again and again; for one that is gone the connection is not held.
+const listenIdle = 30 * time.Second
+
+var errIdle = errors.New("redis: nobody waits")
+
+// idle reports whether nobody has waited for long enough, and if not, when to
+// ask again.
+func (h *hub) idle() (idle bool, again time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.waiting) > 0 {
+		return false, h.rest
+	}
+	if again = h.rest - time.Since(h.left); again > 0 {
+		return false, again
+	}
+	select {
+	case <-h.came: // and went
+	default:
+	}
+	return true, 0
+}
+
+// listen keeps the subscription up while anybody waits, and somewhat longer.
 func (h *hub) listen() {
 	said := false
 	for {
 		err := h.subscribe()
+		// A connection that was asked for is taken first, to be given back.
+		if idle, _ := h.idle(); idle && h.taken == nil {
+			select {
+			case <-h.ctx.Done():
+				return
+			case <-h.came:
+				continue
+			}
+		}
 		pause := listenAgain
 		_, refused := rueidis.IsRedisErr(err)
 		if refused {
@@ -97,7 +130,8 @@ func (h *hub) subscribe() error {
 	}
 	defer c.release()
 	defer c.Close() // before it is given back, so that nobody gets it
-	// On a cluster the first command's key picks the server.
+	// On a cluster the first command's key picks the server. Commands need not be
+	// pinned here: they go over this connection or none.
 	if err := c.Do(ctx, c.B().Hget().Key(h.l.head).Field("schema").Build()).Error(); err != nil && !rueidis.IsRedisNil(err) {
 		return err
 	}
@@ -117,13 +151,7 @@ func (h *hub) subscribe() error {
 	err = c.Do(ctx, c.B().Subscribe().Channel(h.l.head).Build()).Error()
 	if err == nil {
 		h.begin(ctx, deaf)
-		select {
-		case err = <-lost:
-		case <-deaf:
-			err = errors.New("redis: the subscription hears nothing")
-		case <-h.ctx.Done():
-			err = h.ctx.Err()
-		}
+		err = h.hear(lost, deaf)
 	}
 	h.mu.Lock()
 	if h.ear.deaf == deaf {
@@ -131,4 +159,26 @@ func (h *hub) subscribe() error {
 	}
 	h.mu.Unlock()
 	return err
+}
+
+// hear returns why a subscription is to end.
+func (h *hub) hear(lost <-chan error, deaf <-chan struct{}) error {
+	look := time.NewTimer(h.rest)
+	defer look.Stop()
+	for {
+		select {
+		case err := <-lost:
+			return err
+		case <-deaf:
+			return errors.New("redis: the subscription hears nothing")
+		case <-h.ctx.Done():
+			return h.ctx.Err()
+		case <-look.C:
+			idle, again := h.idle()
+			if idle {
+				return errIdle
+			}
+			look.Reset(again)
+		}
+	}
 }

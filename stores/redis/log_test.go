@@ -182,7 +182,17 @@ func TestRetain(t *testing.T) {
 			got, err := ids(t, s, attend.LogCursor{})
 			return err == nil && len(got) == x.want // not so in the middle of it
 		})
-		verdicts := count(t, s.Log().Read(t.Context(), attend.Query{Types: []attend.RowType{attend.RowVerdict}}))
+		verdicts := 0
+		eventually(t, "the verdict rows are read", func() bool {
+			verdicts = 0
+			for _, err := range s.Log().Read(t.Context(), attend.Query{Types: []attend.RowType{attend.RowVerdict}}) {
+				if err != nil {
+					return false // they are being trimmed
+				}
+				verdicts++
+			}
+			return true
+		})
 		if x.keep.Age == 0 && verdicts != 500 || x.keep.Age > 0 && verdicts > 500 {
 			t.Errorf("with %+v there are %d of 500 verdict rows", x.keep, verdicts)
 		}

@@ -23,18 +23,12 @@ func connect(ctx context.Context, url string, timeout time.Duration) (rueidis.Cl
 	if o.Dialer.Timeout == 0 {
 		o.Dialer.Timeout = connectTimeout
 	}
-	if end, ok := ctx.Deadline(); ok {
-		o.Dialer.Timeout = max(min(o.Dialer.Timeout, time.Until(end)), time.Millisecond)
-	}
 	if o.ConnWriteTimeout == 0 {
 		// After a second of silence the client asks whether the other end is still
 		// there, and gives it this long to answer.
 		o.ConnWriteTimeout = timeout / 2
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return rueidis.NewClient(o)
+	return newClient(ctx, o)
 }
 
 // newLink makes the link of a log, once the server was found fit for it.

@@ -80,7 +80,8 @@ func eventually(t testing.TB, what string, f func() bool) {
 // says without a word.
 type proxy struct {
 	url   string
-	mute  atomic.Bool // what the server says is lost, on all connections
+	mute  atomic.Bool  // what the server says is lost, on all connections
+	delay atomic.Int64 // what it says comes so much later, in nanoseconds
 	mu    sync.Mutex
 	conns []*piped
 }
@@ -130,7 +131,10 @@ func newProxy(t testing.TB, to string) *proxy {
 				}
 				return true
 			})
-			go copyWhile(in, out, func([]byte) bool { return !p.mute.Load() && !c.mute.Load() })
+			go copyWhile(in, out, func([]byte) bool {
+				time.Sleep(time.Duration(p.delay.Load()))
+				return !p.mute.Load() && !c.mute.Load()
+			})
 		}
 	}()
 	return p

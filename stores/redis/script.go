@@ -59,8 +59,9 @@ func (s *script) byText(c rueidis.Client, in call) rueidis.Completed {
 
 // completed lets the client send again what may be run twice, when a connection
 // is lost. The rest it sends once, as far as it lies with us; see link.noting.
-// A command is pinned, or the client would use its memory again as soon as it
-// has an answer, while a connection that ends may still hold it.
+// A command is pinned, here and elsewhere, or the client would use its memory
+// again as soon as it has an answer, while a connection that ends may still hold
+// it: the client sends what only reads, or may be run twice, over another one.
 func (s *script) completed(cmd rueidis.Completed) rueidis.Completed {
 	if s.twice {
 		return cmd.ToRetryable().Pin()

@@ -39,12 +39,12 @@ func inspectOnce(ctx context.Context, c rueidis.Client, key string) (server, err
 	// so by the first command, which does look at the key. The others go to one
 	// server together: not over a connection of their own, since the client may
 	// have none left, and would wait for it without end.
-	if err := c.Do(ctx, c.B().Hget().Key(key).Field("schema").Build()).Error(); err != nil && !rueidis.IsRedisNil(err) {
+	if err := c.Do(ctx, c.B().Hget().Key(key).Field("schema").Build().Pin()).Error(); err != nil && !rueidis.IsRedisNil(err) {
 		return server{}, err
 	}
 	r := c.DoMulti(ctx,
-		c.B().Info().Build().SetSlot(key),
-		c.B().ConfigGet().Parameter("*appendfsync*").Build().SetSlot(key), // Redis 6.2 takes one pattern
+		c.B().Info().Build().SetSlot(key).Pin(),
+		c.B().ConfigGet().Parameter("*appendfsync*").Build().SetSlot(key).Pin(), // Redis 6.2 takes one pattern
 	)
 	text, err := r[0].ToString()
 	if err != nil {

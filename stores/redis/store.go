@@ -42,9 +42,9 @@ func Open(ctx context.Context, url string, o Config) (*Store, error) {
 // must not send what reads to replicas, which lag. Use DisableCache where the
 // app doesn't cache.
 //
-// While anybody waits for rows the handle holds one connection of the client's
-// BlockingPoolSize, which the app should leave room for: where there is none,
-// waiting polls. A client with a ConnLifetime sends again what was under way when
+// While anybody waits for rows, and for half a minute after that, the handle holds
+// one connection of the client's BlockingPoolSize, which the app should leave room
+// for: where there is none, waiting polls. A client with a ConnLifetime sends again what was under way when
 // a connection's time is up. So that nothing is done twice, what Commit and
 // Remove did is noted under a key for as long as their context may last and a
 // second more, a minute at most. A handle of Open's needs no such notes.
@@ -61,7 +61,7 @@ func newStore(ctx context.Context, c rueidis.Client, own bool, o Config) (*Store
 	s := &Store{link: l}
 	s.rows = decisionLog{link: l}
 	if o.Retain != (attend.Retain{}) {
-		l.keeper = newKeeper(l, func(ctx context.Context) error { return s.rows.keep(ctx, o.Retain) })
+		l.keeper = newKeeper(l.log, l.head, func(ctx context.Context) (int, error) { return s.rows.keep(ctx, o.Retain) })
 	}
 	return s, nil
 }
@@ -75,7 +75,9 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Log returns the store's decision log. It is an [attend.Waiter].
+// Log returns the store's decision log. It is an [attend.Waiter]. A reader of one
+// prefix costs what it finds, except of the prefixes / and : alone, whose readers
+// look at every row of their types.
 func (s *Store) Log() attend.DecisionLog { return &s.rows }
 
 // Load returns what is kept of the scope, as [attend.ScopeStore] says.

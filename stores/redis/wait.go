@@ -20,8 +20,11 @@ type hub struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	end    sync.WaitGroup
+	came   chan struct{} // has room for one: somebody waits
+	rest   time.Duration // for how long it listens when nobody waits
 
 	mu      sync.Mutex
+	left    time.Time // when the last waiter went
 	started bool
 	taken   chan dedicated // listen's: a connection that was asked for; nil: none
 	waiting map[*waiter]struct{}
@@ -54,7 +57,7 @@ const (
 )
 
 func newHub(l *link) *hub {
-	h := &hub{l: l, waiting: make(map[*waiter]struct{})}
+	h := &hub{l: l, waiting: make(map[*waiter]struct{}), came: make(chan struct{}, 1), rest: listenIdle}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	return h
 }
@@ -73,6 +76,10 @@ func (h *hub) wait(ctx context.Context, after attend.Position, wants func(string
 	w := &waiter{wake: make(chan struct{}, 1), after: after, wants: wants}
 	h.mu.Lock()
 	h.waiting[w] = struct{}{}
+	select {
+	case h.came <- struct{}{}:
+	default:
+	}
 	if !h.started {
 		h.started = true
 		h.end.Go(h.listen)
@@ -82,6 +89,7 @@ func (h *hub) wait(ctx context.Context, after attend.Position, wants func(string
 	defer func() {
 		h.mu.Lock()
 		delete(h.waiting, w)
+		h.left = time.Now()
 		h.mu.Unlock()
 	}()
 	if ok, err := ready(); ok || err != nil {

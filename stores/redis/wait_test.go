@@ -8,6 +8,7 @@ import (
 	"github.com/attend-go/attend/conformance/servers"
 	attend "github.com/attend-go/attend/core"
 	"github.com/attend-go/attend/stores/redis"
+	"github.com/redis/rueidis"
 )
 
 func row(scope attend.Scope, id attend.DecisionID) attend.Row {
@@ -247,5 +248,45 @@ func TestAnswerLost(t *testing.T) {
 	}
 	if n != 5 {
 		t.Errorf("the log has %d rows of 5 commits", n)
+	}
+}
+
+// A handle that nobody waits on any more gives its connection back, and takes
+// one again for the next that waits.
+func TestWaitNobody(t *testing.T) {
+	url := servers.Redis(t).URL()
+	one := connectOption(t, url, func(o *option) { o.BlockingPoolSize = 1 })
+	o := quiet()
+	s, err := redis.New(t.Context(), one.Client, *o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	redis.Rest(s, 200*time.Millisecond)
+	a := open(t, url, o)
+	for i := range 3 {
+		woken := waiting(t, s, attend.Query{Prefix: "ops"})
+		eventually(t, "the subscription is up", func() bool { return redis.Hearing(s) })
+		select {
+		case <-woken: // by the subscription's beginning
+			woken = waiting(t, s, attend.Query{Prefix: "ops"})
+		case <-time.After(300 * time.Millisecond):
+		}
+		if !redis.Hearing(s) {
+			t.Error("the subscription has ended while somebody waits")
+		}
+		put(t, a, attend.Write{Scope: attend.Scope(rune('a' + i)), Rows: []attend.Row{row("ops", "d")}})
+		if err := <-woken; err != nil {
+			t.Fatal(err)
+		}
+		ctx, end := context.WithTimeout(t.Context(), 10*time.Second)
+		err := one.Do(ctx, one.B().Blpop().Key(o.Prefix+"none").Timeout(0.01).Build()).Error()
+		end()
+		if !rueidis.IsRedisNil(err) {
+			t.Fatalf("the app's blocking command, when nobody waits: %v, want it to get the connection", err)
+		}
+		if redis.Hearing(s) {
+			t.Error("the subscription is up when nobody waits")
+		}
 	}
 }

@@ -17,8 +17,8 @@ if m[1] and not (m[3] and tonumber(m[4]) and tonumber(m[5])) then return {'CORRU
 local proven, same = raw(), false
 if proven then
   local run = redis.call('GET', mark)
-  same = m[2] == now and run == now
-  proven = m[2] and run == m[2] and m[6] == 'always'
+  same = m[2] == now and run == signature(now)
+  proven = m[2] and run == signature(m[2]) and m[6] == 'always'
 end
 if same and m[6] == sync then return {'OK', m[3], 'same'} end
 

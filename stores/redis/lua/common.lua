@@ -4,23 +4,27 @@
 -- life names the server's process.
 local function life() return string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') end
 
--- The mark is the last key of every script that reads the head. It holds the
+-- The mark is the last key of every script that reads the head. It is made of the
 -- life that the head names, and shows where the data is from:
 --   * Writing it is told to the server's own append-only file, and to no replica.
 --   * SETRANGE makes a string whose encoding is raw, also when the file is read.
---     One as short that came in a snapshot, as a replica gets it or a rewritten
---     file begins with it, has another encoding.
+--     A number that came in a snapshot, as a replica gets it or a rewritten file
+--     begins with it, has the encoding int: snapshots hold one of 32 bits as
+--     such. Other short texts come back raw in some servers, under a long key.
 -- So a mark that is raw was written in this process, and no other server's data
 -- came over it since; or this process has read it in the very file of the server
 -- that wrote it.
 local mark = KEYS[#KEYS]
+
+-- signature is a life's mark: ten digits, below 2^31.
+local function signature(run) return string.format('%.0f', 1000000000 + (tonumber(string.sub(run, 1, 7), 16) or 0)) end
 
 local function raw() return redis.call('OBJECT', 'ENCODING', mark) == 'raw' end
 
 -- sign writes the mark, and returns whether no replica is told.
 local function sign(run)
   local alone = redis.set_repl and pcall(redis.set_repl, redis.REPL_AOF)
-  redis.pcall('SETRANGE', mark, '0', run)
+  redis.pcall('SETRANGE', mark, '0', signature(run))
   if alone then redis.set_repl(redis.REPL_ALL) end
   return alone
 end

@@ -12,7 +12,7 @@ local m, no = head(KEYS[1], ARGV[1])
 if no then return no end
 local n, narrowed, behind = tonumber(ARGV[2]), ARGV[3] == '1', ARGV[4]
 local left, room, bodies = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1'
-local chunk = 16
+local chunk = math.min(16, left + 1)
 
 local out, count = {'OK', m[3], m[4], '0', '0'}, 0
 for i = 8, #ARGV do out[#out + 1] = redis.call('HGET', KEYS[1], ARGV[i]) or '0' end
