@@ -50,6 +50,7 @@ func newWriter(from, n int, seed uint64) *writer {
 	}
 	for i := range n {
 		w.names = append(w.names, scopeName(from+i))
+		w.tails[i] = r.IntN(tailLen + 1) // or all scopes would come to their snapshots in the same lap
 	}
 	return w
 }

@@ -1,8 +1,6 @@
 package storebench
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -24,6 +22,18 @@ type Subject struct {
 	// a store that puts work off. Zero: 80,000.
 	Warm int
 	// Bytes is how much of the disk s takes. Nil: it is not measured.
+	Bytes func(tb testing.TB, s attend.ScopeStore) int64
+	// Sizes are measured too wherever Bytes is, after it and in this order. Nil:
+	// there are no others.
+	Sizes []Size
+	// Stored is how many scopes and how many decisions the store holds when they
+	// are measured. Zero: 1,000,000.
+	Stored int
+}
+
+// A Size is what a store takes of something, such as memory.
+type Size struct {
+	Name  string // stands before the units, such as memory
 	Bytes func(tb testing.TB, s attend.ScopeStore) int64
 }
 
@@ -213,55 +223,6 @@ func (s Subject) read(b *testing.B) {
 		}
 	}
 	b.ReportMetric(rows*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
-}
-
-// size is what a scope takes on the disk after a million scope-writes, and a
-// decision of 400 bytes among 200,000; and what another takes once the log was
-// trimmed to its last tenth, where its room is used again.
-func (s Subject) size(b *testing.B) {
-	if s.Bytes == nil {
-		b.Skip("the subject does not say how much of the disk it takes")
-	}
-	const rows = 200_000
-	for b.Loop() {
-		store := s.New(b)
-		empty := s.Bytes(b, store)
-		w := newWriter(0, scopes, 3)
-		w.silent = true
-		fill(b, store, w, 1_000_000)
-		written := s.Bytes(b, store)
-		logged := 0
-		log := func(n int) {
-			for range n / 500 {
-				w := attend.Write{Scope: scopeName(scopes + logged), Inputs: [][]byte{nil}}
-				for range 500 {
-					logged++
-					w.Rows = append(w.Rows, attend.Row{
-						Scope: w.Scope, ID: attend.DecisionID(fmt.Sprintf("%040d", logged)), Type: attend.RowDecision,
-						At: epoch, Body: make([]byte, rowSize),
-					})
-				}
-				out, err := store.Commit(b.Context(), []attend.Write{w})
-				if err == nil && out[0].Conflict() {
-					err = errors.New("a first write conflicts")
-				}
-				if err != nil {
-					b.Fatal(err)
-				}
-			}
-		}
-		log(rows)
-		full := s.Bytes(b, store)
-		if err := store.Log().Trim(context.Background(), attend.Retain{Count: rows / 10}, epoch); err != nil {
-			b.Fatal(err)
-		}
-		log(rows * 9 / 10)
-		again := s.Bytes(b, store)
-		b.ReportMetric(0, "ns/op")
-		b.ReportMetric(float64(written-empty)/scopes, "B/scope")
-		b.ReportMetric(float64(full-written)/rows, "B/decision")
-		b.ReportMetric(float64(again-full)/(rows*9/10), "B/decision-after-trim")
-	}
 }
 
 func median(v []float64) float64 {
