@@ -15,6 +15,11 @@
 // by URL; no other server is ever touched. A test that kills its server starts
 // one of its own, with [StartPostgres] or [StartRedis].
 //
+// ATTEND_POSTGRES_BIN and ATTEND_REDIS_BIN name the folder with the programs to
+// run, so that the same tests run on another release: that of postgres and
+// initdb, and that of redis-server. Nothing else is looked at then, and a folder
+// that lacks one of them is an error, which skips no test.
+//
 // A server listens on loopback, on a free port, behind a random password, and
 // keeps everything in one folder. Where the tests run as root it runs as an
 // unprivileged user. It never outlives the test process, however that ends: a

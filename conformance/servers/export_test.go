@@ -3,8 +3,10 @@ package servers
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -103,4 +105,39 @@ func Below(t *testing.T, dir string) (found []string) {
 		}
 	}
 	return found
+}
+
+// KillEnded runs a program, and kills it when it has ended by itself.
+func KillEnded(t *testing.T, cmd *exec.Cmd) error {
+	p, err := begin(cmd, nil)
+	if errors.Is(err, ErrMissing) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p.wait(killLimit) {
+		t.Error("it does not end")
+	}
+	return p.kill(killLimit)
+}
+
+// Unfinish makes the server's data such as a crash, or a disk without room,
+// leaves them when they are made and the password is not yet written.
+func Unfinish(t *testing.T, s *Server) {
+	if err := os.Truncate(filepath.Join(s.data(), "attend-is-set-up"), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Command is the command line of a process, empty once it was killed.
+func Command(t *testing.T, pid int) string {
+	if runtime.GOOS != "linux" {
+		t.Skip("this test reads /proc")
+	}
+	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return string(b)
 }

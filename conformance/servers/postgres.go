@@ -20,9 +20,9 @@ import (
 
 // StartPostgres starts a PostgreSQL server and returns when it answers. Its
 // superuser and its database are named attend. It is the newest one that is
-// installed, but one on the PATH comes first; where there is none the error is
-// [ErrMissing]. Other errors hold the end of the server's log. ctx bounds the
-// start alone.
+// installed, but one on the PATH comes first, and that of ATTEND_POSTGRES_BIN
+// before all; where there is none the error is [ErrMissing]. Other errors hold
+// the end of the server's log. ctx bounds the start alone.
 func StartPostgres(ctx context.Context, c Config) (*Server, error) {
 	k, err := newPostgres(c)
 	if err != nil {
@@ -54,9 +54,13 @@ func newPostgres(c Config) (kind, error) {
 func (*postgres) name() string    { return "PostgreSQL" }
 func (*postgres) users() []string { return []string{"postgres", "nobody"} }
 
-// postgresBin finds the folder that has all programs: that of the one on the
-// PATH, which may be a link, or else the newest of the patterns' folders.
+// postgresBin finds the folder that has all programs: the one that the
+// environment names, that of the one on the PATH, which may be a link, or else
+// the newest of the patterns' folders.
 func postgresBin(patterns ...string) (string, error) {
+	if dir, err := named("ATTEND_POSTGRES_BIN", "postgres", "initdb"); dir != "" || err != nil {
+		return dir, err
+	}
 	var dirs []string
 	if p, err := exec.LookPath("postgres"); err == nil {
 		if real, err := filepath.EvalSymlinks(p); err == nil {
@@ -89,11 +93,6 @@ func major(dir string) int {
 	return n
 }
 
-func isProgram(file string) bool {
-	info, err := os.Stat(file)
-	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
-}
-
 // postgresConf writes settings as lines of postgresql.conf.
 func postgresConf(settings map[string]string) (string, error) {
 	defaults := map[string]string{
@@ -114,22 +113,20 @@ func postgresConf(settings map[string]string) (string, error) {
 func (p *postgres) prepare(ctx context.Context, s *Server) error {
 	data := s.data()
 	done := filepath.Join(data, "attend-is-set-up")
-	if _, err := os.Stat(done); errors.Is(err, fs.ErrNotExist) {
+	b, err := os.ReadFile(done)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	case len(b) > 0: // the password of who made the data
+		s.password = string(b)
+	default: // there is none, or its making ended before the password was written
 		if err := p.initialize(ctx, s); err != nil {
 			return err
 		}
 		if err := s.write(done, s.password); err != nil {
 			return err
 		}
-	} else if err != nil {
-		return err
 	}
-	// The password is that of who made the data.
-	b, err := os.ReadFile(done)
-	if err != nil {
-		return err
-	}
-	s.password = string(b)
 	conf := fmt.Sprintf("listen_addresses = '127.0.0.1'\nport = %d\nunix_socket_directories = '.'\npassword_encryption = 'scram-sha-256'\n", s.port)
 	return s.write(filepath.Join(data, "attend.conf"), conf+p.settings)
 }

@@ -75,36 +75,38 @@ func (p *process) status() string { return p.cmd.ProcessState.String() }
 
 // kill ends the process and everything that it started, and returns when all of
 // it is gone. PostgreSQL's backends have process groups of their own, and one
-// that lives on holds the shared memory that the next server needs.
+// that lives on holds the shared memory that the next server needs. One that has
+// ended long ago is left alone: its number may be somebody else's by now.
 func (p *process) kill(limit time.Duration) error {
+	if p.wait(0) {
+		return nil
+	}
 	end := time.Now().Add(limit)
+	// Stopped, it neither starts another child nor mourns one.
+	if err := p.signal(syscall.SIGSTOP); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
 	var family []relative
-	if !p.wait(0) {
-		// Stopped, it neither starts another child nor mourns one.
-		if err := p.signal(syscall.SIGSTOP); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			return err
+	for calm := 0; calm < 2; {
+		found, err := descendants(p.pid())
+		if err != nil {
+			return errors.Join(err, p.cmd.Process.Kill())
 		}
-		for calm := 0; calm < 2; {
-			found, err := descendants(p.pid())
-			if err != nil {
+		calm++
+		for _, r := range found {
+			if r.ended {
+				continue
+			}
+			calm = 0
+			family = append(family, r)
+			if err := syscall.Kill(r.pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 				return errors.Join(err, p.cmd.Process.Kill())
 			}
-			calm++
-			for _, r := range found {
-				if r.ended {
-					continue
-				}
-				calm = 0
-				family = append(family, r)
-				if err := syscall.Kill(r.pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-					return errors.Join(err, p.cmd.Process.Kill())
-				}
-			}
-			if time.Now().After(end) {
-				return errors.Join(errors.New("it goes on starting processes"), p.cmd.Process.Kill())
-			}
-			time.Sleep(time.Millisecond)
 		}
+		if time.Now().After(end) {
+			return errors.Join(errors.New("it goes on starting processes"), p.cmd.Process.Kill())
+		}
+		time.Sleep(time.Millisecond)
 	}
 	// The group is there as long as the child was not waited for, or has others.
 	if err := syscall.Kill(-p.pid(), syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) && !errors.Is(err, syscall.EPERM) {

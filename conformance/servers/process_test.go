@@ -133,15 +133,17 @@ func TestGivenServerIsLeftAlone(t *testing.T) {
 // Where the programs are missing a test is skipped, and fails if CI is set.
 func TestMissing(t *testing.T) {
 	empty := t.TempDir()
-	out, err := child(t, "shared", "PATH="+empty, "CI=", "ATTEND_TEST_REDIS=").CombinedOutput()
+	out, err := child(t, "shared", "PATH="+empty, "CI=", "ATTEND_TEST_REDIS=", "ATTEND_REDIS_BIN=").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "SKIP: TestChild") || !strings.Contains(string(out), "not installed") {
 		t.Errorf("without redis-server: %v, want a skip with its reason\n%s", err, out)
 	}
-	out, err = child(t, "shared", "PATH="+empty, "CI=true", "ATTEND_TEST_REDIS=").CombinedOutput()
+	out, err = child(t, "shared", "PATH="+empty, "CI=true", "ATTEND_TEST_REDIS=", "ATTEND_REDIS_BIN=").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "FAIL: TestChild") || !strings.Contains(string(out), "not installed") {
 		t.Errorf("without redis-server in CI: %v, want a failure with its reason\n%s", err, out)
 	}
 	t.Setenv("PATH", empty)
+	t.Setenv("ATTEND_REDIS_BIN", "")
+	t.Setenv("ATTEND_POSTGRES_BIN", "")
 	if s, err := servers.StartRedis(t.Context(), servers.Config{}); !errors.Is(err, servers.ErrMissing) {
 		t.Errorf("StartRedis = %v, %v, want ErrMissing", s, err)
 	}
@@ -164,6 +166,7 @@ func TestFindsTheNewestPostgres(t *testing.T) {
 		}
 	}
 	t.Setenv("PATH", "")
+	t.Setenv("ATTEND_POSTGRES_BIN", "")
 	got, err := servers.FindPostgres(filepath.Join(root, "*/bin"))
 	if want := filepath.Join(root, "15/bin"); err != nil || got != want {
 		t.Errorf("found %q, %v, want %q", got, err, want)
@@ -233,6 +236,57 @@ func TestFolderInUse(t *testing.T) {
 			t.Errorf("a second server on the folder: %v, %v, want an error that names it", s, err)
 		}
 	})
+}
+
+// Data whose making did not come to its end are made anew.
+func TestUnfinishedData(t *testing.T) {
+	t.Parallel()
+	d := databases()[0]
+	dir := t.TempDir()
+	open(t, dir)
+	s := d.run(t, servers.Config{Dir: dir})
+	if _, err := d.ask(t, s.URL(), d.put); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	servers.Unfinish(t, s)
+	for range 2 { // and the second time they are there
+		again := d.run(t, servers.Config{Dir: dir})
+		if _, err := d.ask(t, again.URL(), "SELECT 1"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.ask(t, again.URL(), d.get); err == nil {
+			t.Error("what was in the data that nobody has the password of is there")
+		}
+		if err := again.Stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The number of a process that has ended may be that of another one's group.
+func TestKillLeavesOthersAlone(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("/bin/sh", "-c", "sleep 100 >/dev/null 2>&1 & echo $!")
+	var out strings.Builder
+	cmd.Stdout = &out
+	err := servers.KillEnded(t, cmd)
+	pid, perr := strconv.Atoi(strings.TrimSpace(out.String()))
+	if err := errors.Join(err, perr); err != nil {
+		t.Fatal(err)
+	}
+	other, err := os.FindProcess(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { other.Kill() })
+	// Signals arrive in their own time.
+	time.Sleep(50 * time.Millisecond)
+	if left := servers.Command(t, pid); !strings.Contains(left, "sleep") {
+		t.Errorf("process %d in the group of one that had ended was killed with it: %q", pid, left)
+	}
 }
 
 func TestFolderThatTheServerCannotEnter(t *testing.T) {

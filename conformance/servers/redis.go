@@ -17,9 +17,9 @@ import (
 
 // StartRedis starts a Redis server and returns when it answers. It writes no
 // snapshots, and its append-only file is synced for every command, unless
-// c.Settings say otherwise. Where there is no redis-server on the PATH the
-// error is [ErrMissing]. Other errors hold the end of the server's log. ctx
-// bounds the start alone.
+// c.Settings say otherwise. It is the redis-server of ATTEND_REDIS_BIN, or else
+// the one on the PATH; where there is none the error is [ErrMissing]. Other
+// errors hold the end of the server's log. ctx bounds the start alone.
 func StartRedis(ctx context.Context, c Config) (*Server, error) {
 	k, err := newRedis(c)
 	if err != nil {
@@ -34,11 +34,8 @@ type redis struct {
 }
 
 func newRedis(c Config) (kind, error) {
-	bin, err := exec.LookPath("redis-server")
+	bin, err := redisBin()
 	if err != nil {
-		return nil, fmt.Errorf("%w: there is no redis-server on the PATH", ErrMissing)
-	}
-	if bin, err = filepath.Abs(bin); err != nil {
 		return nil, err
 	}
 	settings, err := redisConf(c.Settings)
@@ -46,6 +43,19 @@ func newRedis(c Config) (kind, error) {
 		return nil, fmt.Errorf("servers: Redis: %w", err)
 	}
 	return &redis{bin, settings}, nil
+}
+
+// redisBin finds redis-server: in the folder that the environment names, or on
+// the PATH.
+func redisBin() (string, error) {
+	if dir, err := named("ATTEND_REDIS_BIN", "redis-server"); dir != "" || err != nil {
+		return filepath.Join(dir, "redis-server"), err
+	}
+	bin, err := exec.LookPath("redis-server")
+	if err != nil {
+		return "", fmt.Errorf("%w: there is no redis-server on the PATH", ErrMissing)
+	}
+	return filepath.Abs(bin)
 }
 
 func (*redis) name() string    { return "Redis" }

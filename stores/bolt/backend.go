@@ -51,16 +51,37 @@ func (r *jreader) Bounds() (journal.Bounds, error) {
 	c := j.Cursor()
 	if k, _ := c.First(); k != nil {
 		b.Oldest = number(k)
-		_, v := c.Last()
-		b.Tag = number(v)
+		k, v := c.Last()
+		b.Tag = number(recordOf(j, k, v))
 	}
 	return b, nil
 }
 
+// longRecord is how long a record is at least that has a bucket of its own. bbolt
+// does not split a page that has up to four values, however long they are, and
+// writes all of it again when one is added.
+const longRecord = 2 << 10
+
+var recordKey = []byte("record")
+
+// recordOf is the record under a key of the journal, whose value is nil where it
+// has a bucket of its own.
+func recordOf(j *bbolt.Bucket, k, v []byte) []byte {
+	if v != nil {
+		return v
+	}
+	if own := j.Bucket(k); own != nil {
+		return own.Get(recordKey)
+	}
+	return nil
+}
+
 func (r *jreader) Records(seq uint64) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
-		c := r.tx.Bucket(bucketJournal).Cursor()
+		j := r.tx.Bucket(bucketJournal)
+		c := j.Cursor()
 		for k, v := c.Seek(key(seq + 1)); k != nil; k, v = c.Next() {
+			v = recordOf(j, k, v)
 			rec := journal.Record{Seq: number(k), Tag: number(v), Body: v[min(len(v), 8):]}
 			if !yield(rec, nil) {
 				return
@@ -92,6 +113,28 @@ func (r *jreader) State(scope attend.Scope) (journal.State, error) {
 		Head: journal.Head{Version: number(v), Seq: number(v[8:]), Due: int64(number(v[16:]))},
 		Body: v[scopeHeader:],
 	}, nil
+}
+
+// besideBytes is how many bytes of states Beside goes through, to either side.
+const besideBytes = 16 << 10
+
+// Beside is what comes before and behind in the bucket. Several states share a
+// page, and some hundred of these share one that is written with each of them.
+func (r *jreader) Beside(scope attend.Scope) ([]attend.Scope, error) {
+	var found []attend.Scope
+	c := r.tx.Bucket(bucketScopes).Cursor()
+	for _, step := range []func() (k, v []byte){c.Prev, c.Next} {
+		c.Seek(scopeKey(scope))
+		for size := 0; size < besideBytes; {
+			k, v := step()
+			if k == nil {
+				break
+			}
+			found = append(found, attend.Scope(k[1:]))
+			size += len(k) + len(v)
+		}
+	}
+	return found, nil
 }
 
 // dueKey sorts times before 1970 before the others.
@@ -129,17 +172,29 @@ func (t *jtx) Append(tag uint64, body []byte) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return seq, j.Put(key(seq), append(key(tag), body...))
+	v := append(key(tag), body...)
+	if len(v) < longRecord {
+		return seq, j.Put(key(seq), v)
+	}
+	own, err := j.CreateBucket(key(seq))
+	if err != nil {
+		return seq, err
+	}
+	return seq, own.Put(recordKey, v)
 }
 
 func (t *jtx) Drop(seq uint64) error {
 	j := t.tx.Bucket(bucketJournal)
 	for {
-		k, _ := j.Cursor().First()
+		k, v := j.Cursor().First()
 		if k == nil || number(k) >= seq {
 			return nil
 		}
-		if err := j.Delete(bytes.Clone(k)); err != nil {
+		drop := j.Delete
+		if v == nil {
+			drop = j.DeleteBucket
+		}
+		if err := drop(bytes.Clone(k)); err != nil {
 			return err
 		}
 	}

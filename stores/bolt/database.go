@@ -27,6 +27,7 @@ type database struct {
 	at   *journal.File // what is at its path
 	file *os.File      // of db, which is closed with the handle; nil: it is somebody else's
 	turn chan struct{} // who writes has put a token in
+	look chan struct{} // the same for who reads and waits until nobody writes
 	done chan struct{} // closed by close
 	back sync.WaitGroup
 
@@ -104,7 +105,7 @@ func openShared(ctx context.Context, db *bbolt.DB) (*database, error) {
 }
 
 func newDatabase(db *bbolt.DB, name string, file *os.File) *database {
-	return &database{db: db, name: name, file: file, turn: make(chan struct{}, 1), done: make(chan struct{})}
+	return &database{db: db, name: name, file: file, turn: make(chan struct{}, 1), look: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
 // mapSize is how much address space the file's map gets at first. Growing past
@@ -216,167 +217,6 @@ func (d *database) enter(ctx context.Context) error {
 		return attend.ErrClosed
 	}
 	return d.broken
-}
-
-// update calls f in a transaction that writes, and returns when it is on the
-// disk. What f returns is f's error. When f had none, any error leaves open
-// whether it landed, but what comes next sees it or sees it not.
-func (d *database) update(ctx context.Context, f func(*bbolt.Tx) error) error {
-	select {
-	case d.turn <- struct{}{}:
-		defer func() { <-d.turn }()
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-d.done:
-		return attend.ErrClosed
-	}
-	if err := d.enter(ctx); err != nil {
-		return err
-	}
-	return d.write(f)
-}
-
-func (d *database) write(f func(*bbolt.Tx) error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	tx, err := d.db.Begin(true)
-	if err != nil {
-		return d.explain(err)
-	}
-	id := tx.ID()
-	committing := false
-	defer func() {
-		p := recover()
-		if !committing {
-			tx.Rollback() // also where f ended its goroutine; after another Rollback it does nothing
-		}
-		switch {
-		case p == nil:
-		case committing: // it has left with its locks, so nobody calls it again
-			err = d.breaks(damaged(p), true)
-		default:
-			err = d.explain(damaged(p))
-		}
-	}()
-	if err := d.at.Check(); err != nil {
-		return d.explain(err)
-	}
-	if err := f(tx); err != nil {
-		return d.refused(err)
-	}
-	life, err := readLife(tx)
-	if err != nil {
-		return d.refused(err)
-	}
-	// Not by Update: when there is a panic it goes through the whole file, in
-	// another goroutine, where the next one ends the process.
-	committing = true
-	if err := tx.Commit(); err != nil {
-		return d.failed(id, err)
-	}
-	d.onDisk(id)
-	d.note(life)
-	return nil
-}
-
-// note keeps how far the logs go, in the mark too now and then.
-func (d *database) note(life journal.Life) {
-	d.mu.Lock()
-	d.life = life
-	d.mu.Unlock()
-	if d.at.Due() {
-		d.at.Note(life)
-	}
-}
-
-// failed finds out what is left of a transaction that could not be committed.
-// Mostly nothing: there was no room, say, and the next one may find some. But
-// where its last page is written and the sync fails, the system may well take
-// the page for written from then on; no later sync can be believed.
-func (d *database) failed(id int, err error) error {
-	tx, e := d.db.Begin(false)
-	if e != nil {
-		return d.explain(errors.Join(err, e))
-	}
-	shown := tx.ID()
-	tx.Rollback()
-	if shown < id {
-		return d.explain(err)
-	}
-	return d.breaks(fmt.Errorf("what is on the disk is unknown, it has to be opened anew: %w", err), false)
-}
-
-func (d *database) breaks(err error, stuck bool) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.broken == nil {
-		d.broken = fmt.Errorf("%s: %w", d.name, err)
-	}
-	d.stuck = d.stuck || stuck
-	return d.broken
-}
-
-func (d *database) onDisk(id int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.synced = max(d.synced, id)
-}
-
-// view calls f in a transaction that reads, of what is on the disk.
-func (d *database) view(ctx context.Context, f func(*bbolt.Tx) error) error {
-	if err := d.enter(ctx); err != nil {
-		return err
-	}
-	return d.read(f)
-}
-
-func (d *database) read(f func(*bbolt.Tx) error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			err = d.explain(damaged(p))
-		}
-	}()
-	if err := d.at.InPlace(); err != nil {
-		return d.explain(err)
-	}
-	tx, err := d.begin()
-	if err != nil {
-		return d.explain(err)
-	}
-	defer tx.Rollback()
-	return d.refused(f(tx))
-}
-
-// begin begins a transaction that reads. Where it shows one that may not be on
-// the disk yet, it waits until that is over: what a reader told others must not
-// be gone after a power cut.
-func (d *database) begin() (*bbolt.Tx, error) {
-	for {
-		tx, err := d.db.Begin(false)
-		if err != nil {
-			return nil, err
-		}
-		d.mu.Lock()
-		synced := d.synced
-		d.mu.Unlock()
-		if tx.ID() <= synced {
-			return tx, nil
-		}
-		if err := tx.Rollback(); err != nil {
-			return nil, err
-		}
-		w, err := d.db.Begin(true) // when nobody writes
-		if err != nil {
-			return nil, err
-		}
-		d.onDisk(w.ID() - 1)
-		if err := w.Rollback(); err != nil {
-			return nil, err
-		}
-		if err := d.enter(context.Background()); err != nil {
-			return nil, err
-		}
-	}
 }
 
 // explain names the file in bbolt's errors, and says what they mean.

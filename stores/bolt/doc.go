@@ -28,8 +28,9 @@
 //
 // Read store.go first, then backend.go and log.go, what package journal builds
 // on; rows.go, index.go and trim.go, the rows of the decision log; eventlog.go
-// and events.go. database.go has the transactions, and check.go looks at a file
-// before bbolt does, which panics where it finds what it doesn't expect.
+// and events.go. database.go has the file, transaction.go the transactions, and
+// check.go looks at a file before bbolt does, which panics where it finds what it
+// doesn't expect.
 //
 // It requires go.etcd.io/bbolt: the file, its transactions and its B+trees.
 package bolt

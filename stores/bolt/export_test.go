@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"go.etcd.io/bbolt"
+
+	attend "github.com/attend-go/attend/core"
 )
 
 // Update calls f in a transaction of the store's.
@@ -52,3 +54,12 @@ func Migrate(db *bbolt.DB, more ...func(*bbolt.Tx) error) error {
 
 // HolderPid finds the process that holds an inode in a list of locks.
 func HolderPid(locks, inode string) int { return holderPid(locks, inode) }
+
+// Beside is what package journal folds along with a scope.
+func Beside(s *Store, scope attend.Scope) (found []attend.Scope, err error) {
+	err = s.d.view(context.Background(), func(tx *bbolt.Tx) error {
+		found, err = (&jreader{tx}).Beside(scope)
+		return err
+	})
+	return found, err
+}

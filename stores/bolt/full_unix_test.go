@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -117,58 +116,8 @@ func fills(s *bolt.Store, most int, makeRoom func() error) (full, err error) {
 	return full, nil
 }
 
-func TestDiskFull(t *testing.T) {
-	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
-		t.Skip("only root can mount a small disk; TestFileLimit is much the same")
-	}
-	dir := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", dir).CombinedOutput(); err != nil {
-		t.Skipf("no small disk can be mounted here (%v, %s); TestFileLimit is much the same", err, out)
-	}
-	t.Cleanup(func() {
-		if out, err := exec.CommandContext(context.Background(), "umount", dir).CombinedOutput(); err != nil {
-			t.Errorf("umount: %v, %s", err, out)
-		}
-	})
-	filler := filepath.Join(dir, "filler")
-	if err := os.WriteFile(filler, make([]byte, 2<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 2 {
-		file := filepath.Join(dir, fmt.Sprint(i, ".db"))
-		s, err := bolt.Open(t.Context(), file, bolt.Config{Budget: 500_000 * i})
-		if err != nil {
-			t.Fatal(err)
-		}
-		room := func() error { return os.Truncate(filler, 0) }
-		if full, err := fills(s, 1000, room); err != nil || !strings.Contains(full.Error(), file) {
-			t.Errorf("run %d: %v; on the full disk: %v", i, err, full)
-		}
-		// And full at the next one as well, whose error names the file.
-		if err := os.WriteFile(filler, make([]byte, 8<<20), 0o600); err == nil {
-			t.Error("the filler fits")
-		}
-		for err = nil; err == nil; {
-			err = try(s, attend.Write{Scope: "again", Inputs: [][]byte{make([]byte, 50_000)}})
-		}
-		if !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "no room is left") || !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("Commit on a full disk: %v, want an error that says so and names the file", err)
-		}
-		if err := s.Close(); err != nil {
-			t.Errorf("Close on a full disk: %v", err)
-		}
-		os.WriteFile(filler, make([]byte, 1<<20), 0o600)
-		again := open(t, file, bolt.Config{})
-		if rec, err := again.Load(t.Context(), "counter"); err != nil || len(rec.Tail) == 0 {
-			t.Errorf("opened again, Load = %d inputs, %v", len(rec.Tail), err)
-		}
-		again.Close()
-		os.Remove(file)
-		os.WriteFile(filler, make([]byte, 2<<20), 0o600)
-	}
-}
-
-// The same with a limit on the size of files, in a child that sets it.
+// A limit on the size of files is a full disk where none can be mounted. A child
+// sets it.
 func TestFileLimit(t *testing.T) {
 	file := newFile(t)
 	c := start(t, "limit", file, nil)

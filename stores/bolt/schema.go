@@ -15,7 +15,7 @@ import (
 // The buckets. Numbers in keys are big-endian, so that they sort.
 var (
 	bucketMeta    = []byte("attend/meta")         // see below
-	bucketJournal = []byte("attend/journal")      // seq: tag, record
+	bucketJournal = []byte("attend/journal")      // seq: tag, record; see backend.go for long ones
 	bucketScopes  = []byte("attend/scopes")       // scope: version, seq, due, body
 	bucketDue     = []byte("attend/due")          // due, scope
 	bucketLog     = []byte("attend/log")          // position: row

@@ -59,9 +59,10 @@ func Open(ctx context.Context, file string, c Config) (*Store, error) {
 // share a database. Close leaves db open. Options of db that suit it are
 // NoFreelistSync, FreelistType as FreelistMapType, and an InitialMmapSize above
 // what the file will have: as long as an app holds a read transaction, bbolt
-// can't let the file outgrow its map, and Commit waits. Inside of a transaction
-// of db's the store must not be called: it may wait for that to end. Errors are
-// those of [Open].
+// can't let the file outgrow its map, and Commit waits. As long as an app writes in
+// a transaction of db's, calls that write wait for it to end, and some that read
+// do, until their contexts end or the store is closed. So the store must not be
+// called inside of one. Errors are those of [Open].
 func New(ctx context.Context, db *bbolt.DB, c Config) (*Store, error) {
 	d, err := openShared(ctx, db)
 	if err != nil {

@@ -209,7 +209,11 @@ func TestHoldsNothing(t *testing.T) {
 	}
 	free := func(what string) {
 		t.Helper()
-		if n := db.Stats().OpenTxN; n != 0 {
+		n := db.Stats().OpenTxN
+		for end := time.Now().Add(time.Second); n != 0 && time.Now().Before(end); n = db.Stats().OpenTxN {
+			time.Sleep(time.Millisecond) // the log's keeper looks at it now and then
+		}
+		if n != 0 {
 			t.Errorf("%s holds %d read transactions while it yields", what, n)
 		}
 		put(t, s, attend.Write{Scope: "other", Snapshot: []byte("x")})
@@ -305,5 +309,105 @@ func TestSharedWithAnApp(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A record is written once, whatever its length, and not again with those that
+// come behind it.
+func TestRecordPages(t *testing.T) {
+	for _, size := range []int{100, 2000, 3000, 5000, 40_000, 300_000} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			db := database(t)
+			s, err := bolt.New(t.Context(), db, bolt.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			const commits = 50
+			was := db.Stats()
+			for i := range commits {
+				put(t, s, attend.Write{Scope: attend.Scope(fmt.Sprint("s-", i%7)), Inputs: [][]byte{make([]byte, size)}})
+			}
+			now := db.Stats()
+			stats := now.TxStats.Sub(&was.TxStats)
+			// Besides it: the rest of its last page, the page of its key, and that of
+			// the buckets; with short ones some before it on the same page.
+			if each := int(stats.GetPageAlloc()) / commits; each > size+5*os.Getpagesize() {
+				t.Errorf("a record of %d bytes takes %d bytes of pages, want at most five pages more than it has", size, each)
+			}
+		})
+	}
+}
+
+// Records of every length are there after the file is opened again, and go once
+// they are folded.
+func TestRecordLengths(t *testing.T) {
+	file := newFile(t)
+	sizes := []int{0, 1, 900, 1100, 1900, 2000, 2010, 2020, 2040, 2100, 4096, 9000, 70_000}
+	want := make(map[attend.Scope]int)
+	write := func(s *bolt.Store) {
+		for i, size := range sizes {
+			scope := attend.Scope(fmt.Sprint("s-", i))
+			put(t, s, attend.Write{Scope: scope, Inputs: [][]byte{make([]byte, size)}})
+			want[scope]++
+		}
+	}
+	check := func(s *bolt.Store) {
+		t.Helper()
+		for scope, n := range want {
+			rec, err := s.Load(t.Context(), scope)
+			if err != nil || len(rec.Tail) != n {
+				t.Fatalf("Load(%s) = %d inputs, %v, want %d", scope, len(rec.Tail), err, n)
+			}
+		}
+	}
+	s := open(t, file, bolt.Config{})
+	write(s)
+	write(s)
+	check(s)
+	s.Close()
+	s = open(t, file, bolt.Config{Budget: 1}) // all is folded
+	check(s)
+	for range 3 {
+		write(s)
+	}
+	check(s)
+	records := 0
+	err := bolt.View(t.Context(), s, func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte("attend/journal")).ForEach(func(_, _ []byte) error { records++; return nil })
+	})
+	if err != nil || records > len(sizes) {
+		t.Errorf("%d records are left (%v), want those of the last commits alone", records, err)
+	}
+	s.Close()
+	check(open(t, file, bolt.Config{}))
+}
+
+// What lies beside a scope are some folded ones before and behind it by name.
+func TestBeside(t *testing.T) {
+	s := open(t, newFile(t), bolt.Config{Budget: 1})
+	beside := func(scope attend.Scope) []attend.Scope {
+		t.Helper()
+		found, err := bolt.Beside(s, scope)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	if got := beside("s-050"); len(got) > 0 {
+		t.Errorf("in an empty store %q lie beside a scope", got)
+	}
+	for i := range 100 {
+		put(t, s, attend.Write{Scope: attend.Scope(fmt.Sprintf("s-%03d", i)), Inputs: [][]byte{make([]byte, 4000)}})
+	}
+	put(t, s, attend.Write{Scope: "a", Inputs: [][]byte{nil}}) // and all the others are folded
+	for scope, want := range map[attend.Scope]string{
+		"s-050": "[s-049 s-048 s-047 s-046 s-045 s-051 s-052 s-053 s-054 s-055]",
+		"s-000": "[s-001 s-002 s-003 s-004 s-005]",
+		"z":     "[s-099 s-098 s-097 s-096 s-095]",
+	} {
+		if got := fmt.Sprint(beside(scope)); got != want {
+			t.Errorf("beside %s lie %v, want %v", scope, got, want)
+		}
 	}
 }

@@ -47,6 +47,11 @@ type Reader interface {
 	// State returns the folded state of a scope, and the zero State where there
 	// is none.
 	State(scope attend.Scope) (State, error)
+	// Beside returns scopes whose folded states lie on the same pages as that
+	// scope's, or next to it, so that to write these too costs little. Some that
+	// are not there, or have no state, do no harm. A database whose states share
+	// nothing returns none.
+	Beside(scope attend.Scope) ([]attend.Scope, error)
 	// Due appends to page, up to its capacity, the folded scopes behind after
 	// whose due time is at or before upTo, in the order of DueKey. It costs what
 	// it finds, however many scopes there are.
@@ -60,7 +65,7 @@ type Tx interface {
 	// Append adds a record behind the newest one and returns its seq, which is
 	// the newest plus one.
 	Append(tag uint64, body []byte) (seq uint64, err error)
-	// Drop deletes the records before seq, of which there are a few.
+	// Drop deletes the records before seq. There may be a thousand.
 	Drop(seq uint64) error
 	// Put keeps a scope's folded state in place of what there was, and its Due
 	// in the index unless it is Never.

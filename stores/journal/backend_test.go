@@ -30,6 +30,8 @@ type backend struct {
 
 	puts, deletes int // of folded states
 	drops         int
+	alone         bool                        // Beside has no answer
+	put           []attend.Scope              // as in puts
 	lock          func(context.Context) error // waits for the lock of an Update; nil: it is free
 	fault         func() fault                // asked for each Update; nil: none
 	landed        func()                      // called when an Update has landed, before it returns
@@ -172,6 +174,28 @@ func (r reader) Head(scope attend.Scope) (journal.Head, error) { return r.b.stat
 
 func (r reader) State(scope attend.Scope) (journal.State, error) { return r.b.states[scope], nil }
 
+// Beside is the names before and behind.
+func (r reader) Beside(scope attend.Scope) (found []attend.Scope, err error) {
+	if r.b.alone {
+		return nil, nil
+	}
+	var before, behind *attend.Scope
+	for name := range r.b.states {
+		switch {
+		case name < scope && (before == nil || name > *before):
+			before = &name
+		case name > scope && (behind == nil || name < *behind):
+			behind = &name
+		}
+	}
+	for _, name := range []*attend.Scope{before, behind} {
+		if name != nil {
+			found = append(found, *name)
+		}
+	}
+	return found, nil
+}
+
 func compareKeys(a, b journal.DueKey) int {
 	return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Scope, b.Scope))
 }
@@ -247,6 +271,7 @@ func (t *tx) Put(scope attend.Scope, s journal.State) error {
 	s.Body = bytes.Clone(s.Body)
 	t.set(scope, s)
 	t.b.puts++
+	t.b.put = append(t.b.put, scope)
 	t.undo = append(t.undo, func() { t.set(scope, was) })
 	return nil
 }

@@ -44,7 +44,7 @@ type commit struct {
 	body   []byte
 	seq    uint64
 	folds  []fold
-	oldest uint64 // the oldest record that is still needed
+	oldest uint64 // the records before it are dropped; 0: none
 }
 
 // commit waits for nobody but in Update, which knows for how long. The turn is
@@ -119,10 +119,7 @@ func (j *Journal) try(tx Tx, c *commit, remove bool) error {
 	if c.seq, err = tx.Append(c.tag, c.body); err != nil {
 		return err
 	}
-	if c.oldest == 0 {
-		c.oldest = c.seq
-	}
-	if len(c.folds) > 0 {
+	if c.oldest > 0 {
 		if err := tx.Drop(c.oldest); err != nil {
 			return err
 		}
@@ -193,8 +190,8 @@ func (j *Journal) land(c *commit) {
 	if o != c.on {
 		return
 	}
-	for _, f := range c.folds {
-		o.folded(f.scope, f.seq)
+	for i := range c.folds {
+		o.folded(c.folds[i].entry.scope, c.folds[i].entry.last)
 	}
 	if o.applied+1 == c.seq {
 		if err := o.apply(c.seq, c.tag, c.body, func(i int, _ []byte) Head { return c.landed[i] }); err != nil {
@@ -202,5 +199,5 @@ func (j *Journal) land(c *commit) {
 			return
 		}
 	}
-	o.credit = max(0, o.credit-float64(len(c.folds)))
+	o.credit -= float64(len(c.folds))
 }

@@ -7,90 +7,146 @@ import (
 	attend "github.com/attend-go/attend/core"
 )
 
-// A fold is a scope whose state has its records up to seq.
-type fold struct {
-	scope attend.Scope
-	seq   uint64
-}
-
 // foldBytes is how much one commit folds at least, if it has to fold at all,
 // before it leaves the rest to the next ones.
 const foldBytes = 1 << 20
 
+// foldScopes is how many scopes are folded together at least, of many, since
+// what is written beside them is the same for one as for some.
+const foldScopes = 16
+
+// dropBytes is how many bytes of records one commit drops at least, if so many
+// can go.
+const dropBytes = 256 << 10
+
+// spare is the record before which records can be dropped: nobody needs them
+// once the scopes in folded are. 0: there are none. Those before it are about
+// limit bytes at most, since many may come to be of no need at a time, all behind
+// one scope that had changed again and again.
+func (o *overlay) spare(limit int, folded map[attend.Scope]bool) uint64 {
+	to := o.applied + 1
+	for e := o.front; e != nil; e = e.next {
+		if !folded[e.scope] {
+			to = e.first
+			break
+		}
+	}
+	at := o.oldest
+	for size := 0; at < to && size < limit; at++ {
+		size += o.costs[at-o.oldest]
+	}
+	if at == o.oldest {
+		return 0
+	}
+	return at
+}
+
 // pick returns copies of the entries to fold in the transaction of a commit,
-// the oldest first, and for each number of them which record is the oldest that
-// is needed after so many; 0: the commit's own.
+// the oldest first, and how many scopes that may be with those beside them.
 //
 // A record goes when all scopes are folded that it is the first one of. So the
-// rate is that of scopes to bytes, twice, to get below the budget again; a
-// commit's time stays even. Far above the budget it is more.
-func (o *overlay) pick(budget, writes, cost int) (picked []entry, oldest []uint64) {
+// rate is that of scopes to bytes, twice, to get below the budget again: a
+// commit's time stays about even, since the next ones wait until there are some
+// to fold together. Far above the budget it is more.
+func (o *overlay) pick(budget, writes, cost int) (picked []entry, most int) {
 	total := o.cost + cost
-	if total <= budget {
-		o.credit = 0
-		return nil, nil
-	}
 	o.credit += 2 * float64(cost) / float64(total) * float64(len(o.scopes))
 	if total/3 > budget/2 {
 		o.credit += float64(writes) * max(2, float64(total)/float64(budget))
 	}
-	o.credit = min(o.credit, float64(4*writes+16))
-	e := o.front
-	for ; e != nil && len(picked) < int(o.credit); e = e.next {
-		oldest = append(oldest, e.first)
+	o.credit = min(o.credit, float64(4*writes+foldScopes))
+	if o.credit < float64(min(foldScopes, len(o.scopes)/64)) && total/3 <= budget/2 {
+		return nil, 0
+	}
+	for e := o.front; e != nil && len(picked) < int(o.credit); e = e.next {
 		picked = append(picked, *e)
 	}
-	if len(picked) == 0 {
-		return nil, nil
-	}
-	if e != nil {
-		return picked, append(oldest, e.first)
-	}
-	return picked, append(oldest, 0)
+	return picked, int(o.credit)
 }
 
-// fold writes a few scopes' states, from before the commit.
+// A fold is an entry, and the state that has its records.
+type fold struct {
+	entry entry
+	state State
+}
+
+// fold writes a few scopes' states, from before the commit: those that have
+// waited longest, and of those whose states lie beside them the ones that have
+// waited half as long. These cost next to nothing then, and would be folded
+// alone soon after.
 func (j *Journal) fold(tx Tx, c *commit) error {
 	j.mu.Lock()
 	cost := len(c.body) + len(c.landed)*changeCost
 	var picked []entry
-	var oldest []uint64
-	if j.overlay == c.on {
-		picked, oldest = c.on.pick(j.budget, len(c.landed), cost)
+	most := 0
+	total, spare := c.on.cost+cost, max(dropBytes, 2*cost)
+	if j.overlay == c.on && total > j.budget {
+		c.oldest = c.on.spare(spare, nil)
+		if c.oldest == 0 || total/3 > j.budget/2 {
+			picked, most = c.on.pick(j.budget, len(c.landed), cost)
+		}
 	}
+	old := c.on.oldest + (c.on.applied-c.on.oldest)/2
 	j.mu.Unlock()
-	var bodies []State
-	size := 0
+	taken := make(map[attend.Scope]bool)
+	size, limit := 0, max(foldBytes, 8*cost)
 	for i := range picked {
-		if size > max(foldBytes, 8*cost) {
-			picked = picked[:i]
+		if size > limit || len(c.folds) >= most {
 			break
 		}
-		s, err := state(tx, &picked[i])
+		if taken[picked[i].scope] {
+			continue
+		}
+		group, err := j.beside(tx, c.on, &picked[i], old)
 		if err != nil {
 			return err
 		}
-		size += len(s.Body)
-		bodies = append(bodies, s)
+		for k := range group {
+			e := &group[k]
+			if taken[e.scope] || size > limit || len(c.folds) >= most {
+				continue
+			}
+			taken[e.scope] = true
+			s, err := state(tx, e)
+			if err != nil {
+				return err
+			}
+			size += len(s.Body)
+			c.folds = append(c.folds, fold{*e, s})
+		}
 	}
-	if len(picked) == 0 {
+	if len(c.folds) == 0 {
 		return nil
 	}
-	c.oldest = oldest[len(picked)]
-	order := make([]int, len(picked))
-	for i := range order {
-		order[i] = i
-	}
 	// Neighbours share pages.
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(picked[a].scope, picked[b].scope) })
-	for _, i := range order {
-		e := &picked[i]
-		c.folds = append(c.folds, fold{e.scope, e.last})
-		if err := put(tx, e, bodies[i]); err != nil {
+	slices.SortFunc(c.folds, func(a, b fold) int { return cmp.Compare(a.entry.scope, b.entry.scope) })
+	for i := range c.folds {
+		if err := put(tx, &c.folds[i].entry, c.folds[i].state); err != nil {
 			return err
 		}
 	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	c.oldest = c.on.spare(spare, taken)
 	return nil
+}
+
+// beside returns copies of the entry, and of those whose states lie beside its
+// own and whose first record is not behind old.
+func (j *Journal) beside(tx Tx, o *overlay, e *entry, old uint64) ([]entry, error) {
+	group := []entry{*e}
+	names, err := tx.Beside(e.scope)
+	if err != nil {
+		return nil, err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, scope := range names {
+		if n := o.scopes[scope]; n != nil && n.first <= old {
+			group = append(group, *n)
+		}
+	}
+	return group, nil
 }
 
 // state is what a picked scope is folded to. The zero State: nothing, because

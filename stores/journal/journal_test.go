@@ -57,7 +57,7 @@ func TestBudget(t *testing.T) {
 	const budget = 100_000
 	b := newBackend()
 	s := mustOpen(t, b, budget)
-	steady := 0
+	steady, folds := 0, 0 // at most with one commit, and with all
 	for i := range 2000 {
 		var scopes []attend.Scope
 		for k := range 8 {
@@ -69,7 +69,7 @@ func TestBudget(t *testing.T) {
 			t.Fatalf("commit %d of 8 scopes folds %d, want at most 48", i, most)
 		}
 		if i > 400 && i < 500 {
-			steady = max(steady, b.puts-was)
+			steady, folds = max(steady, b.puts-was), folds+b.puts-was
 		}
 		if i == 500 {
 			was := b.puts
@@ -87,6 +87,9 @@ func TestBudget(t *testing.T) {
 	}
 	if steady == 0 || steady > 2*8 {
 		t.Errorf("in the long run a commit of 8 scopes folds up to %d, want 1 to 16", steady)
+	}
+	if folds < 50*8 || folds > 150*8 {
+		t.Errorf("in the long run 99 commits of 8 scopes fold %d, want about as many as they write", folds)
 	}
 	if got := tailOf(t, s, "huge"); got != 15 {
 		t.Errorf("the huge scope has %d inputs, want 15", got)

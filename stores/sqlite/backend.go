@@ -96,6 +96,9 @@ func (r *reader) State(scope attend.Scope) (journal.State, error) {
 	return journal.State{Head: head(row[0], row[1], row[2]), Body: blob(row[3])}, nil
 }
 
+// Beside is none: a scope's row has a page of its own, about.
+func (r *reader) Beside(attend.Scope) ([]attend.Scope, error) { return nil, nil }
+
 func head(version, seq, due any) journal.Head {
 	h := journal.Head{Version: uint64(integer(version)), Seq: uint64(integer(seq)), Due: journal.Never}
 	if due != nil {

@@ -43,6 +43,13 @@ func BenchmarkStore(b *testing.B) {
 			}
 			return n
 		},
+		Sizes: []storebench.Size{{Name: "used", Bytes: func(tb testing.TB, s attend.ScopeStore) (n int64) {
+			row := plain(tb, fileOf(s)).QueryRow("SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size")
+			if err := row.Scan(&n); err != nil {
+				tb.Fatal(err)
+			}
+			return n
+		}}},
 	})
 }
 

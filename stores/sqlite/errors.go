@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
@@ -56,9 +59,9 @@ func (d *database) explain(err error) error {
 	case isAny(err, sqlite3.ErrFull):
 		what = "no room is left: "
 	case isAny(err, sqlite3.ErrReadonly):
-		what = "it can't be written to: "
+		what, err = "it can't be written to: ", d.because(err)
 	case isAny(err, sqlite3.ErrCantOpen, sqlite3.ErrPerm):
-		what = "it can't be opened, or a file beside it: "
+		what, err = "it can't be opened, or a file beside it: ", d.because(err)
 	case isAny(err, sqlite3.ErrIoErr):
 		what = "reading or writing failed: "
 	case isAny(err, sqlite3.ErrNotADB):
@@ -67,4 +70,38 @@ func (d *database) explain(err error) error {
 		return fmt.Errorf("%s: %w: %w", d.file, attend.ErrCorrupt, err)
 	}
 	return fmt.Errorf("%s: %s%w", d.file, what, err)
+}
+
+// because adds to SQLite's error that no file can be made in the folder, if that
+// is so. It keeps its log there, and says no more than that this isn't there, or
+// that the file can't be written to.
+func (d *database) because(err error) error {
+	e, ok := errors.AsType[sqlite3.Error](err)
+	why := d.folder()
+	if !ok || why == nil {
+		return err
+	}
+	e.SystemErrno = 0 // of a file that it looked for
+	return fmt.Errorf("no file can be made in its folder: %w: %w", why, e)
+}
+
+// folder returns why no file can be made where the file is. Nil: one can be made,
+// or there is no such folder. The file itself is not tried: who opens and closes
+// it gives up the locks that this process has on it.
+func (d *database) folder() error {
+	file := d.file
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		file = real
+	}
+	f, err := os.CreateTemp(filepath.Dir(file), ".attend-*")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err // without the name, which nobody knows
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }

@@ -23,11 +23,12 @@ func TestReadOnly(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		folder, file os.FileMode
+		why          string
 	}{
-		{"file", 0o777, 0o444},
-		{"folder", 0o555, 0o666},
-		{"empty folder", 0o555, 0},
-		{"secret file", 0o777, 0},
+		{"file", 0o777, 0o444, "it can't be written to: attempt"},
+		{"folder", 0o555, 0o666, "no file can be made in its folder: permission denied"},
+		{"empty folder", 0o555, 0, "no file can be made in its folder: permission denied"},
+		{"secret file", 0o777, 0, "permission denied"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir, err := os.MkdirTemp("", "attend-readonly")
@@ -52,10 +53,12 @@ func TestReadOnly(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := start(t, job{Do: "readonly", File: file}).wait(t)
-			if !strings.Contains(r.Err, file) {
-				t.Errorf("Open = %q, want an error that names %s", r.Err, file)
+			if !strings.Contains(r.Err, file) || !strings.Contains(r.Err, c.why) || strings.Contains(r.Err, "no such file") {
+				t.Errorf("Open = %q, want an error that names %s and says %q", r.Err, file, c.why)
 			}
-			t.Log(r.Err)
+			if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) > 0 {
+				t.Errorf("it leaves %q (%v)", left, err)
+			}
 		})
 	}
 }
