@@ -35,7 +35,7 @@ var evidence = []struct {
 // only when message or data says the same.
 func newAnswer(code int64, message string, data json.RawMessage) *Error {
 	e := &Error{Code: code, Message: label(message)}
-	if len(data) > 0 && len(data) <= maxErrorData && !tooDeep(data) {
+	if len(data) > 0 && string(data) != "null" && len(data) <= maxErrorData && !tooDeep(data) {
 		e.Data = slices.Clone(data)
 	}
 	for _, c := range codes {
@@ -91,13 +91,24 @@ func (e *Error) member(name string) string {
 	return s
 }
 
+// aboutCursor reports whether InvalidParams may mean the cursor: the data says
+// so, or says nothing of what it means.
+func (e *Error) aboutCursor() bool {
+	p := strings.Trim(e.member("path"), "/$.")
+	return p == "" || p == "cursor" || p == "params/cursor" || p == "params.cursor"
+}
+
 // asAnswer turns what the wire says into the errors of this package.
 func asAnswer(err error) error {
 	if e, ok := errors.AsType[*jsonrpc.Error](err); ok && e.Code != rejectedByTransport {
 		return newAnswer(e.Code, e.Message, e.Data)
 	}
 	if e, ok := errors.AsType[*wire.StatusError](err); ok {
-		return &StatusError{Status: e.Status, RetryAfter: e.RetryAfter}
+		st := &StatusError{Status: e.Status, RetryAfter: e.RetryAfter}
+		if e.Answer == nil {
+			return st
+		}
+		return fmt.Errorf("%w: %w", st, newAnswer(e.Answer.Code, e.Answer.Message, e.Answer.Data))
 	}
 	for _, m := range []struct{ from, to error }{
 		{wire.ErrOverflow, ErrOverflow}, {wire.ErrDown, ErrClosed}, {wire.ErrCut, ErrLost},

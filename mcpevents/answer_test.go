@@ -3,8 +3,12 @@ package mcpevents
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestCE10BothSetsOfNumbers(t *testing.T) {
@@ -56,8 +60,9 @@ func TestPermanent(t *testing.T) {
 		want bool
 	}{
 		{ErrForbidden, true}, {ErrInvalidParams, true}, {ErrNotFound, true}, {ErrUnsupported, true}, {ErrMethodNotFound, true},
-		{&Error{Code: 7}, true}, {ErrNotOffered, true}, {ErrNoMode, true}, {ErrNoReplay, true},
+		{&Error{Code: 7}, false}, {&Error{Code: -32000, Message: "busy"}, false}, {ErrNotOffered, true}, {ErrNoMode, true}, {ErrNoReplay, true},
 		{&TerminatedError{&Error{Kind: ResourceExhausted}}, true}, {&StatusError{Status: 401}, true}, {&StatusError{Status: 403}, true},
+		{fmt.Errorf("%w: %w", &StatusError{Status: 401}, &Error{Kind: Internal}), true}, {fmt.Errorf("%w: %w", &StatusError{Status: 503}, &Error{Kind: Internal}), false},
 		{ErrResourceExhausted, false}, {ErrCallbackEndpoint, false}, {&Error{Kind: Internal}, false}, {&StatusError{Status: 404}, false}, {&StatusError{Status: 503}, false},
 		{ErrClosed, false}, {ErrLost, false}, {ErrIdle, false}, {ErrOverflow, false}, {ErrEnded, false}, {ErrTimeout, false}, {ErrProtocol, false}, {ErrTooLarge, false},
 	} {
@@ -65,4 +70,62 @@ func TestPermanent(t *testing.T) {
 			t.Errorf("Permanent(%v) = %v, want %v", one.err, got, one.want)
 		}
 	}
+}
+
+func TestAStatusIsKeptBesideTheAnswer(t *testing.T) {
+	for _, one := range []struct {
+		status    int
+		body      string
+		permanent bool
+	}{
+		{503, `{"code":-32000,"message":"busy"}`, false},
+		{503, `{"code":-32603,"message":"broken"}`, false},
+		{429, `{"code":-32025,"message":"ResourceExhausted"}`, false},
+		{401, `{"code":-32603,"message":"who are you"}`, true},
+		{400, `{"code":-32602,"message":"InvalidParams"}`, true},
+	} {
+		s := (&fakeWeb{serve: func(w http.ResponseWriter, _ *http.Request, m message) {
+			w.Header().Set("Retry-After", "77")
+			refuseJSON(w, one.status, m, one.body)
+		}}).start(t, SessionConfig{})
+		_, err := s.Poll(t.Context(), tick, PollQuery{})
+		st, ok := errors.AsType[*StatusError](err)
+		e, also := errors.AsType[*Error](err)
+		if !ok || st.Status != one.status || st.RetryAfter != 77*time.Second || !also || e.Message == "" || Permanent(err) != one.permanent {
+			t.Errorf("%d %s: %v, permanent = %v, want both errors and %v", one.status, one.body, err, Permanent(err), one.permanent)
+		}
+		if d := (&backoff{}).next(0, err); d < 77*time.Second {
+			t.Errorf("%d %s: waits %v, want Retry-After", one.status, one.body, d)
+		}
+	}
+}
+
+func TestASessionIsForgottenWithA404(t *testing.T) {
+	for body, forgotten := range map[string]bool{
+		`{"code":-32001,"message":"Session not found"}`: true,
+		`{"code":-32601,"message":"unknown method"}`:    false,
+		`{"code":-32023,"message":"NotFound"}`:          false,
+	} {
+		s := (&fakeWeb{session: "s-1", serve: func(w http.ResponseWriter, _ *http.Request, m message) {
+			refuseJSON(w, http.StatusNotFound, m, body)
+		}}).start(t, SessionConfig{ProtocolVersion: "2025-11-25"})
+		if _, err := s.Poll(t.Context(), tick, PollQuery{}); errors.Is(err, ErrClosed) != forgotten || (s.Err() != nil) != forgotten {
+			t.Errorf("%s: %v, session %v, want forgotten = %v", body, err, s.Err(), forgotten)
+		}
+	}
+}
+
+func TestDataThatIsNullIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, s := (&fakeServer{list: listOf(bothType), serve: func(p *fakePipe, m message) {
+			if m.Method == "events/stream" {
+				p.refuse(m, `{"code":-32026,"message":"Unsupported","data":null}`)
+				return
+			}
+			p.result(m, `{"events":[`+polled("e1")+`],"cursor":"c1"}`)
+		}}).connect(t, SessionConfig{})
+		if got, err := collect(s.Follow(t.Context(), tick, FollowConfig{}), 1); idsOf(got) != "e1" || err != nil {
+			t.Errorf("%v, %v, want the events by polls", got, err)
+		}
+	})
 }

@@ -20,23 +20,32 @@ const maxDepth = 64
 // [MaxArgumentsBytes], or nests more than 64 levels; its text has nothing of the
 // arguments.
 func Canonical(arguments json.RawMessage) (json.RawMessage, error) {
+	out, fault := canonical(arguments)
+	if fault != "" {
+		return nil, errors.New("mcpevents: arguments " + fault)
+	}
+	return out, nil
+}
+
+// canonical is Canonical that tells what is wrong, empty for nothing.
+func canonical(arguments json.RawMessage) (out json.RawMessage, fault string) {
 	if len(arguments) == 0 {
-		return json.RawMessage("{}"), nil
+		return json.RawMessage("{}"), ""
 	}
 	if len(arguments) > MaxArgumentsBytes {
-		return nil, fmt.Errorf("mcpevents: arguments have %d bytes, at most %d are taken", len(arguments), MaxArgumentsBytes)
+		return nil, fmt.Sprintf("have %d bytes, at most %d are taken", len(arguments), MaxArgumentsBytes)
 	}
 	if !isObject(arguments) {
-		return nil, errors.New("mcpevents: arguments are no JSON object")
+		return nil, "are no JSON object"
 	}
 	if tooDeep(arguments) {
-		return nil, fmt.Errorf("mcpevents: arguments nest more than %d levels", maxDepth)
+		return nil, fmt.Sprintf("nest more than %d levels", maxDepth)
 	}
 	out, err := jcs.Transform(arguments)
 	if err != nil { // a key twice, half a surrogate pair, a number out of range
-		return nil, errors.New("mcpevents: arguments have no canonical form (RFC 8785)")
+		return nil, "have no canonical form (RFC 8785)"
 	}
-	return out, nil
+	return out, ""
 }
 
 // isObject reports whether b is valid JSON and an object.

@@ -34,6 +34,7 @@ type letter struct {
 	subscription string
 	id           string
 	body         []byte
+	write        func() []byte // makes body; nil: it is there
 	secrets      []Secret
 }
 
@@ -50,6 +51,9 @@ func (o outcome) refused() bool {
 	return o.status == http.StatusGone || o.status == http.StatusRequestEntityTooLarge
 }
 
+// waits reports whether the endpoint says when it wants the message again.
+func (o outcome) waits() bool { return o.busy() && o.after > 0 }
+
 // busy reports whether the endpoint asks for more time rather than failing.
 func (o outcome) busy() bool {
 	return o.status == http.StatusTooManyRequests || o.status == http.StatusServiceUnavailable && o.after > 0
@@ -58,6 +62,9 @@ func (o outcome) busy() bool {
 // post makes one attempt: signed anew, no redirect followed, all of it within
 // the timeout.
 func (h *webhooks) post(ctx context.Context, m letter) outcome {
+	if m.write != nil {
+		m.body = m.write()
+	}
 	ctx, cancel := context.WithTimeout(ctx, h.c.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.callback, bytes.NewReader(m.body))
@@ -144,11 +151,14 @@ func retryAfter(text string, now time.Time) time.Duration {
 const backoffFactor = 6
 
 // retry counts a failed attempt and says when the next is; false: there is none.
+// One that the endpoint put off takes none of the attempts, but of the window.
 func (c *WebhookConfig) retry(t *tries, began time.Time, o outcome, now time.Time) bool {
 	if t.First == 0 {
 		t.First = began.UnixMilli()
 	}
-	t.N++
+	if !o.waits() {
+		t.N++
+	}
 	end := moment(t.First).Add(c.RetryWindow)
 	if t.N >= c.Attempts || !now.Before(end) {
 		return false

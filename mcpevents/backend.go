@@ -29,7 +29,9 @@ type Backend interface {
 
 // A Query asks for a page of events.
 type Query struct {
-	// After is the position to read on behind; never empty.
+	// After is the position to read on behind, never empty and at most 4 KiB. A
+	// client's cursor that is empty or longer is a single NUL here, which is not
+	// to be readable.
 	After Cursor
 	// NotBefore leaves out what happened before it; zero is no bound.
 	NotBefore time.Time

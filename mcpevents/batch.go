@@ -35,7 +35,8 @@ type FollowConfig struct {
 	MaxAge time.Duration
 	// MaxEvents is the most events of a batch that a stream fills from what waits
 	// already, and what a poll asks for; zero is 100. A poll's batch has what the
-	// server sent.
+	// server sent. After an answer that was too large, or did not come in time, polls
+	// ask for half as many, until one has caught up.
 	MaxEvents int
 	// PollFloor is the least time between two polls that are not draining; zero
 	// is a second.

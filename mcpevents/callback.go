@@ -2,6 +2,7 @@ package mcpevents
 
 import (
 	"errors"
+	"net"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -11,7 +12,7 @@ import (
 // maxCallbackURL is the longest URL of a callback that is taken.
 const maxCallbackURL = 2048
 
-var errCallback = errors.New("mcpevents: a callback is an absolute https URL of at most 2048 ASCII characters, without user and fragment")
+var errCallback = errors.New("must be an absolute https URL of at most 2048 ASCII characters, without user and fragment")
 
 // parseCallback reads the URL of a callback. Its error has nothing of it: a URL
 // may hold a token.
@@ -44,8 +45,11 @@ func parseCallback(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// callbackHost is the host whose challenges are counted together.
+// callbackHost is the host whose challenges are counted together, in one spelling.
 func callbackHost(u *url.URL) string {
+	if a, err := netip.ParseAddr(u.Hostname()); err == nil {
+		return a.Unmap().String()
+	}
 	return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 }
 
@@ -55,7 +59,7 @@ func origin(u *url.URL) string {
 	if port == "" {
 		port = "443"
 	}
-	return "https://" + callbackHost(u) + ":" + port
+	return "https://" + net.JoinHostPort(callbackHost(u), port)
 }
 
 // covers reports whether a path prefix covers the path of u: a prefix that ends

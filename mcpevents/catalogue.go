@@ -60,6 +60,7 @@ func (s *Session) pages(ctx context.Context, take func(events []Descriptor, ttl 
 			return nil
 		}
 		cursor = *page.Next
+		bytes += len(cursor)
 		if seen[cursor] = true; len(seen) >= maxPages {
 			return fmt.Errorf("%w: its catalogue has too many pages", ErrTooLarge)
 		}
@@ -111,15 +112,24 @@ func milliseconds(raw json.RawMessage) time.Duration {
 
 // A catalogue is what a session knows of the server's types.
 type catalogue struct {
-	turn chan struct{} // held by who reads the catalogue
-
 	mu      sync.Mutex
+	reading *reading // under way; nil: none
 	types   map[string]Descriptor
 	at      time.Time // of the reading; zero: outdated
+	changes time.Time // when it changed last
+	soon    bool      // a change waits to be told
 	ttl     time.Duration
 	no      map[refusedMode]bool // what was refused as not offered, whatever the catalogue says
 	changed context.Context      // ends when the catalogue changes
 	change  context.CancelFunc
+}
+
+// A reading of the catalogue is shared by all who ask meanwhile.
+type reading struct {
+	began time.Time
+	done  chan struct{}
+	err   error
+	left  bool // by who read it, so that err is of no interest to others
 }
 
 type refusedMode struct {
@@ -128,7 +138,7 @@ type refusedMode struct {
 }
 
 func newCatalogue() *catalogue {
-	c := &catalogue{turn: make(chan struct{}, 1), no: map[refusedMode]bool{}}
+	c := &catalogue{no: map[refusedMode]bool{}}
 	c.changed, c.change = context.WithCancel(context.Background())
 	return c
 }
@@ -138,9 +148,60 @@ func newCatalogue() *catalogue {
 func (c *catalogue) outdate() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.at, c.no = time.Time{}, map[refusedMode]bool{}
+	c.at, c.changes, c.no = time.Time{}, time.Now(), map[refusedMode]bool{}
 	c.change()
 	c.changed, c.change = context.WithCancel(context.Background())
+}
+
+// outdateBefore is outdate, if what is known, or comes, was asked for before t.
+func (c *catalogue) outdateBefore(t time.Time) {
+	c.mu.Lock()
+	old := !c.at.IsZero() && c.at.Before(t) || c.reading != nil && c.reading.began.Before(t)
+	c.mu.Unlock()
+	if old {
+		c.outdate()
+	}
+}
+
+// outdateSoon is outdate, but not again within a while: whoever may say that it is
+// time must not set the pace.
+func (c *catalogue) outdateSoon() {
+	c.mu.Lock()
+	wait := listenPause - time.Since(c.changes)
+	soon := c.soon
+	c.soon = soon || wait > 0
+	c.mu.Unlock()
+	switch {
+	case soon:
+	case wait <= 0:
+		c.outdate()
+	default:
+		time.AfterFunc(wait, func() {
+			c.mu.Lock()
+			c.soon = false
+			c.mu.Unlock()
+			c.outdate()
+		})
+	}
+}
+
+// join returns the reading that is under way, or begins one that is the caller's.
+func (c *catalogue) join() (r *reading, mine bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reading != nil {
+		return c.reading, false
+	}
+	c.reading = &reading{began: time.Now(), done: make(chan struct{})}
+	return c.reading, true
+}
+
+// ended tells all who wait for a reading.
+func (c *catalogue) ended(r *reading) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reading = nil
+	close(r.done)
 }
 
 // generation ends when the catalogue changes.
@@ -173,27 +234,40 @@ func (c *catalogue) look(name string, since time.Time) (d Descriptor, known, fre
 
 // describe returns the descriptor of a type, and whether it is offered. It reads
 // the catalogue where what is known is not good any more, or always with anew;
-// several that ask at the same time share one reading.
+// several that ask at the same time share one reading, and how it fails.
 func (s *Session) describe(ctx context.Context, name string, anew bool) (Descriptor, bool, error) {
-	since := time.Now()
+	c, since := s.catalogue, time.Now()
 	if anew {
-		s.catalogue.mu.Lock()
-		s.catalogue.at = time.Time{}
-		s.catalogue.mu.Unlock()
+		c.mu.Lock()
+		c.at = time.Time{}
+		c.mu.Unlock()
 	}
-	if d, known, fresh := s.catalogue.look(name, since); fresh {
-		return d, known, nil
+	for {
+		if d, known, fresh := c.look(name, since); fresh {
+			return d, known, nil
+		}
+		r, mine := c.join()
+		if mine {
+			types, err := s.read(ctx, r.began)
+			r.err, r.left = err, ctx.Err() != nil
+			c.ended(r)
+			d, known := types[name]
+			return d, known, err
+		}
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			return Descriptor{}, false, context.Cause(ctx)
+		}
+		if r.err != nil && !r.left {
+			return Descriptor{}, false, r.err
+		}
 	}
-	select {
-	case s.catalogue.turn <- struct{}{}:
-		defer func() { <-s.catalogue.turn }()
-	case <-ctx.Done():
-		return Descriptor{}, false, context.Cause(ctx)
-	}
-	if d, known, fresh := s.catalogue.look(name, since); fresh {
-		return d, known, nil
-	}
-	generation, began := s.catalogue.generation(), time.Now()
+}
+
+// read reads the whole catalogue and keeps it.
+func (s *Session) read(ctx context.Context, began time.Time) (map[string]Descriptor, error) {
+	generation := s.catalogue.generation()
 	types, ttl := map[string]Descriptor{}, 24*time.Hour
 	err := s.pages(ctx, func(events []Descriptor, page time.Duration) bool {
 		ttl = min(ttl, page)
@@ -205,14 +279,13 @@ func (s *Session) describe(ctx context.Context, name string, anew bool) (Descrip
 		return true
 	})
 	if err != nil {
-		return Descriptor{}, false, err
+		return nil, err
 	}
-	d, known := types[name]
 	s.catalogue.mu.Lock()
 	defer s.catalogue.mu.Unlock()
 	s.catalogue.types, s.catalogue.ttl, s.catalogue.at = types, ttl, began
 	if generation.Err() != nil { // it changed while it was read
 		s.catalogue.at = time.Time{}
 	}
-	return d, known, nil
+	return types, nil
 }

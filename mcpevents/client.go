@@ -15,7 +15,9 @@ import (
 type Client struct {
 	// Dial makes a session. It is called again after each session that ended;
 	// never twice at the same time, and a failure pauses all followers together.
-	// The Client closes what Dial made when nobody follows over it any more.
+	// The Client closes what Dial made when nobody follows over it any more. ctx
+	// ends when Dial has returned, so what the session needs for longer, a command
+	// of exec.CommandContext say, must not be made with it.
 	Dial func(ctx context.Context) (*Session, error)
 	// DialTimeout is how long Dial may take; zero is a minute.
 	DialTimeout time.Duration
@@ -39,8 +41,8 @@ type shared struct {
 // permanent, which is the last pair. All that [Session.Follow] ends with besides
 // is waited out: a second at first, twice that each time up to half a minute, with
 // jitter; half a minute at least after ResourceExhausted, and what Retry-After
-// says; anew from a second once it worked for half a minute.
-// [FollowConfig.OnTrouble] hears of each.
+// says; anew from a second once it worked for half a minute, or brought events and
+// ended with ErrOverflow. [FollowConfig.OnTrouble] hears of each.
 func (c *Client) Follow(ctx context.Context, sub Subscription, f FollowConfig) iter.Seq2[Batch, error] {
 	permanent := c.Permanent
 	if permanent == nil {
@@ -73,6 +75,9 @@ func (c *Client) Follow(ctx context.Context, sub Subscription, f FollowConfig) i
 			if !fo.live.IsZero() {
 				live = time.Since(fo.live)
 			}
+			if errors.Is(err, ErrOverflow) && fo.took { // a backlog, of which a part is done
+				wait = backoff{}
+			}
 			if session.s.Err() != nil || suspect(err) {
 				c.release(session, true)
 				session = nil
@@ -93,7 +98,7 @@ func (c *Client) Follow(ctx context.Context, sub Subscription, f FollowConfig) i
 // new one is better than to go on with it.
 func suspect(err error) bool {
 	if _, ok := errors.AsType[*StatusError](err); ok {
-		return true
+		return !answered(err)
 	}
 	return errors.Is(err, ErrClosed) || errors.Is(err, ErrLost) || errors.Is(err, ErrTimeout) || errors.Is(err, ErrProtocol)
 }
@@ -123,7 +128,7 @@ func (c *Client) acquire(ctx context.Context, permanent func(error) bool, troubl
 		c.dialing = mine
 		wait := time.Until(c.next)
 		c.mu.Unlock()
-		s, err := c.dial(ctx, wait)
+		s, err := c.alone(ctx, wait, mine)
 		c.mu.Lock()
 		c.dialing = nil
 		close(mine)
@@ -145,6 +150,22 @@ func (c *Client) acquire(ctx context.Context, permanent func(error) bool, troubl
 		}
 		trouble(err)
 	}
+}
+
+// alone dials. Others may, should Dial panic.
+func (c *Client) alone(ctx context.Context, wait time.Duration, mine chan struct{}) (*Session, error) {
+	returned := false
+	defer func() {
+		if !returned {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.dialing = nil
+			close(mine)
+		}
+	}()
+	s, err := c.dial(ctx, wait)
+	returned = true
+	return s, err
 }
 
 // dial makes a session after a while.

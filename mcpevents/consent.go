@@ -32,15 +32,14 @@ func (h *webhooks) consent(ctx context.Context, principal, id string, u *url.URL
 		return nil
 	}
 	// What follows makes requests to a host that a stranger named.
-	if !h.challenges.take("host "+callbackHost(u), 1) || !h.challenges.take("principal "+principal, 4) {
+	if !h.challenges.take("principal "+principal, 4) || !h.challenges.take("host "+callbackHost(u), 1) {
 		return refuse(ResourceExhausted, "limit", "challenges", "max", h.c.Challenges)
 	}
-	select {
-	case h.slots <- struct{}{}:
-		defer func() { <-h.slots }()
-	case <-ctx.Done():
+	leave := h.places.enter(principal, ctx.Done())
+	if leave == nil {
 		return ctx.Err()
 	}
+	defer leave()
 	if h.c.WellKnown && h.wellKnown(ctx, u) {
 		return nil
 	}
@@ -80,7 +79,7 @@ func (h *webhooks) wellKnown(ctx context.Context, u *url.URL) bool {
 func (h *webhooks) challenge(ctx context.Context, id, callback string, secret Secret) error {
 	nonce := randomHex(24)
 	body, _ := json.Marshal(verificationEnvelope{"verification", nonce}) // two strings
-	o := h.post(ctx, letter{callback, id, newMessageID("verification"), body, []Secret{secret}})
+	o := h.post(ctx, letter{callback: callback, subscription: id, id: newMessageID("verification"), body: body, secrets: []Secret{secret}})
 	if err := ctx.Err(); err != nil {
 		return err
 	}

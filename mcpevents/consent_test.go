@@ -128,6 +128,24 @@ func TestChallengesAreLimitedPerHost(t *testing.T) {
 	})
 }
 
+// A principal over its own limit takes nothing from that of a host, nor the room
+// for names.
+func TestChallengesAreLimitedPerPrincipalFirst(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		for i := range maxRateNames {
+			_, _ = w.s.webhooks.subscribe(as("mallory"), ask(map[string]any{"url": fmt.Sprintf("https://h%d.example.org/", i)}))
+		}
+		for range 20 {
+			_, err := w.s.webhooks.subscribe(as("mallory"), ask(nil))
+			refused(t, "over the principal's limit", err, ResourceExhausted, "limit", "challenges")
+		}
+		if _, err := w.s.webhooks.subscribe(as("ann"), ask(nil)); err != nil {
+			t.Errorf("another principal: %v, want no error", err)
+		}
+	})
+}
+
 func TestTrustedCallbacksNeedNoChallenge(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, func(w *world) {

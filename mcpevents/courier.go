@@ -91,7 +91,9 @@ func (c *courier) run(ctx context.Context) {
 		return
 	}
 	c.collect(time.Now())
-	if err := c.save(context.WithoutCancel(ctx), true); err != nil && !errors.Is(err, errLost) {
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*ledgerTimeout)
+	defer cancel()
+	if err := c.save(last, true); err != nil && !errors.Is(err, errLost) {
 		c.h.log.Warn("mcpevents: a subscription was not given back; its lease ends by itself", "subscription", c.id, "error", err)
 	}
 }
@@ -154,7 +156,7 @@ func (c *courier) edit(f func(r *webhookRecord)) {
 
 // renew writes what is to be written, or reads the record again where it is known
 // to have changed.
-func (c *courier) renew(ctx context.Context, now time.Time) error {
+func (c *courier) renew(ctx context.Context, now time.Time) (err error) {
 	if now.Before(c.storeAt) {
 		return nil
 	}
@@ -162,6 +164,13 @@ func (c *courier) renew(ctx context.Context, now time.Time) error {
 	poked := c.poked
 	c.poked = false
 	c.mu.Unlock()
+	defer func() {
+		if poked && err != nil && !errors.Is(err, errLost) { // to be looked at once the store works
+			c.mu.Lock()
+			c.poked = true
+			c.mu.Unlock()
+		}
+	}()
 	if c.dirty || !now.Before(c.renewAt) {
 		return c.save(ctx, false)
 	}
@@ -249,6 +258,8 @@ func (c *courier) judge(ctx context.Context, now time.Time) error {
 		return c.end(ctx, refuse(NotFound, "kind", "event"))
 	case broken != BreaksNothing:
 		return c.end(ctx, refuse(Unsupported, "feature", string(broken), "reason", "schema_changed"))
+	case c.h.broken(c.sub.Name, c.rec.value.Schemas):
+		return c.end(ctx, refuse(Unsupported, "feature", string(BreaksPayload), "reason", "schema_changed"))
 	case o != c.offer && o.input.check(c.sub.Arguments) != nil:
 		return c.end(ctx, refuse(Unsupported, "feature", string(BreaksInput), "reason", "schema_changed"))
 	case c.offer != nil && now.Sub(c.checked) < c.h.s.config.Recheck:
@@ -305,7 +316,7 @@ func (c *courier) rest(ctx context.Context) {
 	ctx, cancel := context.WithDeadline(ctx, c.next(now))
 	defer cancel()
 	c.mu.Lock()
-	if c.poked || len(c.results) > 0 {
+	if c.poked && !now.Before(c.storeAt) || len(c.results) > 0 {
 		c.mu.Unlock()
 		return
 	}
@@ -342,6 +353,11 @@ func (c *courier) next(now time.Time) time.Time {
 		sooner(moment(r.Expires))
 		sooner(c.checked.Add(c.h.s.config.Recheck))
 	}
+	c.mu.Lock()
+	if c.poked {
+		at = now
+	}
+	c.mu.Unlock()
 	if at.Before(c.storeAt) {
 		at = c.storeAt
 	}

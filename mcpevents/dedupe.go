@@ -15,8 +15,11 @@ import (
 type seenHash [16]byte
 
 // Seen remembers which events of one subscription were taken: a bounded number of
-// them, for a bounded time. It encodes to JSON, to be kept beside the cursor. It
-// may not be used by several goroutines at once.
+// them, for a bounded time. While a batch is handed over it has the events of that
+// batch already, so that it can be kept with them; it forgets them again when the
+// consumer leaves there. It encodes to JSON, to be kept beside the cursor. The zero
+// one has the bounds of NewSeen(0, 0). It may not be used by several goroutines at
+// once.
 type Seen struct {
 	most  int
 	age   time.Duration
@@ -43,6 +46,13 @@ func hashID(id string) seenHash {
 	return seenHash(sum[:len(seenHash{})])
 }
 
+// ready makes the zero Seen one of NewSeen.
+func (s *Seen) ready() {
+	if s.order == nil {
+		*s = *NewSeen(0, 0)
+	}
+}
+
 // Has reports whether the event of that id was taken.
 func (s *Seen) Has(id string) bool {
 	e, ok := s.index[hashID(id)]
@@ -57,6 +67,7 @@ func (s *Seen) add(v seenEntry) {
 	if e, ok := s.index[v.hash]; ok {
 		s.order.Remove(e)
 	}
+	s.ready()
 	s.index[v.hash] = s.order.PushBack(v)
 	for e := s.order.Front(); e != nil && (s.order.Len() > s.most || v.at.Sub(e.Value.(seenEntry).at) >= s.age); e = s.order.Front() {
 		s.order.Remove(e)
@@ -64,8 +75,16 @@ func (s *Seen) add(v seenEntry) {
 	}
 }
 
+// remove forgets the event of that id.
+func (s *Seen) remove(id string) {
+	if e, ok := s.index[hashID(id)]; ok {
+		s.order.Remove(e)
+		delete(s.index, hashID(id))
+	}
+}
+
 // Len is how many events are remembered.
-func (s *Seen) Len() int { return s.order.Len() }
+func (s *Seen) Len() int { return len(s.index) }
 
 // seenJSON is a memory at rest: one string of bytes and the times in
 // milliseconds, each beside its hash.
@@ -77,6 +96,7 @@ type seenJSON struct {
 // MarshalJSON writes what is remembered, not the bounds.
 func (s *Seen) MarshalJSON() ([]byte, error) {
 	w := seenJSON{Hashes: []byte{}, Times: []int64{}}
+	s.ready()
 	for e := s.order.Front(); e != nil; e = e.Next() {
 		v := e.Value.(seenEntry)
 		w.Hashes, w.Times = append(w.Hashes, v.hash[:]...), append(w.Times, v.at.UnixMilli())
@@ -84,15 +104,14 @@ func (s *Seen) MarshalJSON() ([]byte, error) {
 	return json.Marshal(w)
 }
 
-// UnmarshalJSON adds what MarshalJSON wrote to a memory that [NewSeen] made, within
-// its bounds.
+// UnmarshalJSON adds what MarshalJSON wrote, within the bounds.
 func (s *Seen) UnmarshalJSON(b []byte) error {
 	var w seenJSON
 	if err := json.NewDecoder(bytes.NewReader(b)).Decode(&w); err != nil {
 		return errors.New("mcpevents: what was seen cannot be read")
 	}
 	const size = len(seenHash{})
-	if s.order == nil || len(w.Hashes) != size*len(w.Times) {
+	if len(w.Hashes) != size*len(w.Times) {
 		return errors.New("mcpevents: what was seen cannot be read")
 	}
 	for i, ms := range w.Times {

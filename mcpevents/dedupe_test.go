@@ -77,8 +77,14 @@ func TestSeenIsKept(t *testing.T) {
 		}
 	}
 	var zero Seen
-	if err := json.Unmarshal([]byte(`{"hashes":"","times":[]}`), &zero); err == nil {
-		t.Error("a memory that NewSeen did not make takes it")
+	if b, err := json.Marshal(&zero); err != nil || zero.Has("e") || zero.Len() != 0 {
+		t.Errorf("the zero memory: %s, %v", b, err)
+	} else if err := json.Unmarshal(b, &zero); err != nil {
+		t.Error(err)
+	}
+	var other Seen
+	if other.Add("e"); !other.Has("e") || other.Len() != 1 {
+		t.Error("the zero memory takes nothing")
 	}
 }
 

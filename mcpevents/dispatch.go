@@ -117,12 +117,24 @@ func (c *courier) owe(after *parcel) {
 func (c *courier) limit(now time.Time) int {
 	r := c.rec.value
 	switch {
-	case !c.delivers(), !c.ours(now), r.Throttled > now.UnixMilli():
+	case !c.delivers(), !c.ours(now), c.throttled(now).After(now):
 		return 0
-	case r.Failing != 0:
+	case r.Failing != 0, r.Throttled != 0:
 		return 1 // to find out whether it works again
 	}
 	return c.h.c.PerSubscription
+}
+
+// throttled is until when the endpoint wants no more.
+func (c *courier) throttled(now time.Time) time.Time { return c.due(c.rec.value.Throttled, now) }
+
+// due is a time to wait for. None is further than RetryWindow: a later one is of
+// a clock that was set back since.
+func (c *courier) due(ms int64, now time.Time) time.Time {
+	if at := moment(ms); !at.After(now.Add(c.h.c.RetryWindow)) {
+		return at
+	}
+	return now
 }
 
 // ours reports whether a request that starts now ends within the lease.
@@ -145,11 +157,10 @@ func (c *courier) owed() *owed {
 // nextLaunch is when a request may start that does not fly yet; zero: none.
 func (c *courier) nextLaunch(now time.Time) (at time.Time) {
 	if e := c.owed(); e != nil && c.ours(now) {
-		at = moment(max(e.Next, now.UnixMilli()))
+		at = maxTime(maxTime(c.due(e.Next, now), c.throttled(now)), now)
 	}
-	r := c.rec.value
-	if next := c.win.next(now); !next.IsZero() {
-		if throttled := moment(r.Throttled); c.delivers() && c.ours(now) && throttled.After(now) {
+	if next := c.win.next(now, c.due); !next.IsZero() {
+		if throttled := c.throttled(now); c.delivers() && c.ours(now) && throttled.After(now) {
 			next = maxTime(next, throttled)
 		} else if c.flying >= c.limit(now) {
 			return at
@@ -172,16 +183,16 @@ func maxTime(a, b time.Time) time.Time {
 func (c *courier) launch(ctx, requests context.Context, now time.Time) {
 	r := c.rec.value
 	secrets := r.signing(now)
-	if e := c.owed(); e != nil && e.Next <= now.UnixMilli() && c.ours(now) {
+	if e := c.owed(); e != nil && !c.due(e.Next, now).After(now) && !c.throttled(now).After(now) && c.ours(now) {
 		c.envelope = true
-		c.fly(ctx, requests, letter{r.URL, c.id, e.ID, c.envelopeBody(), secrets}, result{envelope: e.ID})
+		c.fly(ctx, requests, letter{callback: r.URL, subscription: c.id, id: e.ID, body: c.envelopeBody(), secrets: secrets}, result{envelope: e.ID})
 	}
 	limit := c.limit(now)
 	for _, d := range c.win.list {
 		if c.flying >= limit {
 			return
 		}
-		if d.done || d.flying || d.Next > now.UnixMilli() {
+		if d.done || d.flying || c.due(d.Next, now).After(now) {
 			continue
 		}
 		d.flying = true
@@ -190,7 +201,8 @@ func (c *courier) launch(ctx, requests context.Context, now time.Time) {
 		if c.silent {
 			cursor = ""
 		}
-		m := letter{r.URL, c.id, c.h.eventMessageID(c.id, d.event), d.event.body(cursor), secrets}
+		event := d.event
+		m := letter{callback: r.URL, subscription: c.id, id: c.h.eventMessageID(c.id, event), write: func() []byte { return event.body(cursor) }, secrets: secrets}
 		c.fly(ctx, requests, m, result{parcel: d})
 	}
 }
@@ -210,14 +222,14 @@ func (c *courier) fly(ctx, requests context.Context, m letter, r result) {
 	c.flights.Go(func() {
 		r.lost = true
 		defer func() { c.report(r) }()
-		select {
-		case c.h.slots <- struct{}{}:
-		case <-ctx.Done():
-			return
-		case <-requests.Done():
+		wait, stop := context.WithCancel(ctx)
+		defer stop()
+		defer context.AfterFunc(requests, stop)()
+		leave := c.h.places.enter(c.sub.Principal, wait.Done())
+		if leave == nil {
 			return
 		}
-		defer func() { <-c.h.slots }()
+		defer leave()
 		r.began = time.Now()
 		if !c.ours(r.began) {
 			return
@@ -260,7 +272,9 @@ func (c *courier) collect(now time.Time) {
 func (c *courier) note(r result, now time.Time) {
 	c.edit(func(rec *webhookRecord) {
 		failed := r.fault != "" && !r.refused()
-		rec.Health.count(now, failed)
+		if !r.busy() { // which says nothing of the endpoint's health
+			rec.Health.count(now, failed)
+		}
 		switch {
 		case r.fault == "":
 			rec.Accepted, rec.LastError, rec.Failing, rec.Throttled = now.UnixMilli(), "", 0, 0
@@ -268,11 +282,10 @@ func (c *courier) note(r result, now time.Time) {
 			rec.LastError, rec.Failing, rec.Throttled = r.fault, 0, 0
 		default:
 			rec.LastError = r.fault
-			if rec.Failing == 0 {
-				rec.Failing = r.began.UnixMilli()
-			}
 			if r.busy() {
 				rec.Throttled = now.Add(min(max(r.after, time.Second), c.h.c.RetryWindow)).UnixMilli()
+			} else if rec.Failing == 0 {
+				rec.Failing = r.began.UnixMilli()
 			}
 		}
 	})

@@ -30,6 +30,7 @@ var (
 	ErrUnsupported       error = &Error{Kind: Unsupported}
 	ErrCallbackEndpoint  error = &Error{Kind: CallbackEndpointError}
 	ErrMethodNotFound    error = &Error{Kind: MethodNotFound}
+	ErrInternal          error = &Error{Kind: Internal}
 )
 
 // A code is the number of a kind.
@@ -64,6 +65,9 @@ type Error struct {
 
 // Error tells kind, number and message.
 func (e *Error) Error() string {
+	if e == nil {
+		e = &Error{Kind: Internal}
+	}
 	label := e.Message
 	if label == "" {
 		label = string(e.Kind)
@@ -77,5 +81,5 @@ func (e *Error) Error() string {
 // Is reports whether target is an error of the same kind.
 func (e *Error) Is(target error) bool {
 	t, ok := errors.AsType[*Error](target)
-	return ok && t.Kind == e.Kind && e.Kind != ""
+	return ok && e != nil && t != nil && t.Kind == e.Kind && e.Kind != ""
 }

@@ -40,7 +40,9 @@ type Event struct {
 	ID string
 	// Name is the event's type.
 	Name string
-	// At is when it happened.
+	// At is when it happened. On a client it is read from Timestamp, in the forms of
+	// ISO 8601 that servers write, UTC where they give no zone; zero: it could not be
+	// read.
 	At time.Time
 	// Timestamp is At as the server wrote it. A server leaves it empty.
 	Timestamp string
@@ -49,7 +51,8 @@ type Event struct {
 	// Cursor is the position behind this event; empty in polls, and where
 	// nothing can be replayed.
 	Cursor Cursor
-	// Meta is metadata of the protocol, outside the payload schema.
+	// Meta is metadata of the protocol, outside the payload schema. A client takes
+	// 16 KiB of it at most, as it came; nil: there is none, or more.
 	Meta map[string]any
 	// Mismatch is set by a client on data that does not conform to the payload
 	// schema; such an event is delivered all the same.

@@ -21,6 +21,9 @@ import (
 // ctx. [Permanent] tells whether another try is of use; it starts from the cursor
 // of the last batch that was taken. [Client.Follow] does all that.
 //
+// A consumer that leaves the loop does not unsubscribe from a webhook: the server
+// goes on trying until the grant ends, or until [Session.Unsubscribe].
+//
 // On the way it does alone what needs no wait: where a mode is refused as one that
 // is not offered, it takes the next one that is listed, if none is asked for; a type that changed or went is
 // looked up again, and subscribed to once more if it is there; a cursor that is
@@ -61,7 +64,10 @@ type follower struct {
 	cause   error     // why the type is looked up again
 	healed  time.Time // when it last gave up a cursor
 	retried time.Time // when it last subscribed again
+	next    time.Time // before which it does not poll
+	most    int       // what a poll asks for
 	live    time.Time // since when this attempt works; zero: it does not
+	took    bool      // this attempt brought events
 	strays  chan string
 }
 
@@ -70,12 +76,12 @@ const maxStrays = 16
 
 func newFollower(sub Subscription, f FollowConfig, yield func(Batch) bool) *follower {
 	f = f.withDefaults()
-	return &follower{sub: sub, f: f, yield: yield, cursor: f.Cursor, told: f.Cursor, strays: make(chan string, maxStrays)}
+	return &follower{sub: sub, f: f, yield: yield, cursor: f.Cursor, told: f.Cursor, most: f.MaxEvents, strays: make(chan string, maxStrays)}
 }
 
 // run follows on one session until something ends that.
 func (f *follower) run(ctx context.Context, s *Session) error {
-	f.s, f.live, f.cause = s, time.Time{}, nil
+	f.s, f.live, f.took, f.cause = s, time.Time{}, false, nil
 	if !s.offered {
 		return ErrNotOffered
 	}
@@ -87,6 +93,7 @@ func (f *follower) run(ctx context.Context, s *Session) error {
 	defer f.tellStrays()
 	anew := false
 	for {
+		generation := s.catalogue.generation() // before the look, so that no change is missed
 		if err := f.describe(ctx, anew); err != nil {
 			return err
 		}
@@ -98,9 +105,9 @@ func (f *follower) run(ctx context.Context, s *Session) error {
 		case Webhook:
 			err = f.webhook(ctx, f.f.Receiver)
 		case Push:
-			err = f.push(ctx)
+			err = f.push(ctx, generation)
 		default:
-			err = f.poll(ctx)
+			err = f.poll(ctx, generation)
 		}
 		if anew, err = f.settle(mode, err); err != nil {
 			return err
@@ -133,7 +140,7 @@ func (f *follower) settle(mode Mode, err error) (anew bool, _ error) {
 			return false, err
 		}
 		return false, nil
-	case e.Kind == InvalidParams && f.cursor != "":
+	case e.Kind == InvalidParams && f.cursor != "" && e.aboutCursor():
 		if once(&f.healed, err) == nil {
 			f.cursor, f.gap = "", true
 			return false, nil
@@ -224,12 +231,22 @@ func (f *follower) deliver(events []Event, cursor Cursor, truncated bool) error 
 		return nil
 	}
 	f.gap, f.dropped = false, 0
+	for _, v := range taken { // so that what is kept with the batch has it
+		f.f.Seen.Add(v)
+	}
+	left := true
+	defer func() {
+		if left { // or panicked
+			for _, v := range taken {
+				f.f.Seen.remove(v)
+			}
+		}
+	}()
 	if !f.yield(b) {
 		return errLeft
 	}
-	for _, v := range taken {
-		f.f.Seen.Add(v)
-	}
+	left = false
+	f.took = f.took || len(taken) > 0
 	f.cursor, f.told = cursor, cursor
 	return nil
 }

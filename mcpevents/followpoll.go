@@ -2,20 +2,38 @@ package mcpevents
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 )
 
 // maxDrain is how many polls may follow each other at once.
 const maxDrain = 100
 
-// poll follows by polls, one after the other.
-func (f *follower) poll(ctx context.Context) error {
-	generation := f.s.catalogue.generation()
+// poll follows by polls, one after the other. An answer that is too large, or does
+// not come in time, is asked for again in halves.
+func (f *follower) poll(ctx, generation context.Context) error {
 	rounds := 0
 	for {
-		res, err := f.s.Poll(ctx, f.sub, PollQuery{Cursor: f.cursor, MaxAge: f.f.MaxAge, MaxEvents: f.f.MaxEvents})
+		if wait := time.Until(f.next); wait > 0 {
+			if err := f.pause(ctx, generation, wait); err != nil {
+				return err
+			}
+		}
+		res, err := f.s.Poll(ctx, f.sub, PollQuery{Cursor: f.cursor, MaxAge: f.f.MaxAge, MaxEvents: f.most})
+		if large := errors.Is(err, ErrTooLarge); (large || errors.Is(err, ErrTimeout)) && f.most > 1 {
+			f.most /= 2
+			if large {
+				f.f.OnTrouble(err)
+				f.next = time.Now().Add(f.f.PollFloor)
+				continue
+			}
+		}
 		if err != nil {
 			return err
+		}
+		if !res.More {
+			f.most = f.f.MaxEvents
 		}
 		f.works()
 		f.tellStrays()
@@ -26,7 +44,9 @@ func (f *follower) poll(ctx context.Context) error {
 		if err := f.deliver(res.Events, res.Cursor, res.Truncated); err != nil {
 			return err
 		}
-		if res.Cursor == "" {
+		if res.empty {
+			f.f.OnTrouble(fmt.Errorf("%w: a cursor is empty", ErrProtocol))
+		} else if res.Cursor == "" {
 			return ErrNoReplay
 		}
 		if rounds++; res.More && moved && rounds < maxDrain {
@@ -39,9 +59,7 @@ func (f *follower) poll(ctx context.Context) error {
 		} else if !res.More {
 			pause = max(pause, f.f.PollInterval)
 		}
-		if err := f.pause(ctx, generation, pause); err != nil {
-			return err
-		}
+		f.next = time.Now().Add(pause)
 	}
 }
 

@@ -20,14 +20,13 @@ type pusher struct {
 }
 
 // push follows one stream to its end.
-func (f *follower) push(ctx context.Context) error {
+func (f *follower) push(ctx, generation context.Context) error {
 	st, err := f.s.open(ctx, f.sub, StreamQuery{Cursor: f.cursor, MaxAge: f.f.MaxAge, MaxBuffered: f.f.MaxBuffered})
 	if err != nil {
 		return err
 	}
 	defer st.close()
 	p := &pusher{follower: f, st: st, until: time.Now().Add(f.f.Open)}
-	generation := f.s.catalogue.generation()
 	for {
 		n, err := p.await(ctx, generation)
 		if errors.Is(err, errChanged) {
@@ -47,7 +46,9 @@ func (f *follower) push(ctx context.Context) error {
 
 // stays looks a changed catalogue up, and reports whether the stream is still
 // what would be chosen. A type that is gone is left to the server to terminate.
+// The time that the look takes is not the stream's.
 func (p *pusher) stays(ctx context.Context) bool {
+	defer func(began time.Time) { p.until = p.until.Add(time.Since(began)) }(time.Now())
 	before := p.d
 	if p.describe(ctx, false) != nil {
 		p.d = before
@@ -82,13 +83,18 @@ func (p *pusher) await(ctx context.Context, generation context.Context) (Note, e
 
 // take acts on one note, and on those events that wait behind it.
 func (p *pusher) take(n Note) error {
-	defer p.heard(n)
+	if lively(n) {
+		defer p.heard()
+	}
 	p.tellStrays()
 	switch n.Kind {
 	case NoteActive:
 		p.active = true
 		p.works()
-		return p.deliver(nil, n.Cursor, n.Truncated)
+		if p.st.null {
+			return p.deliver(nil, "", false)
+		}
+		return p.deliver(nil, p.behind(n.Cursor), n.Truncated)
 	case NoteHeartbeat:
 		return p.deliver(nil, p.behind(n.Cursor), false)
 	case NoteError:
@@ -103,13 +109,15 @@ func (p *pusher) take(n Note) error {
 	return nil
 }
 
+// lively reports whether a note shows that the stream is alive.
+func lively(n Note) bool {
+	d, dropped := errors.AsType[*DroppedError](n.Err)
+	return n.Kind != NoteError && (!dropped || d.Reason != DropUnknown)
+}
+
 // heard starts the time anew after a note that shows life: once the consumer has
 // taken it, since its own time is not the server's.
-func (p *pusher) heard(n Note) {
-	d, dropped := errors.AsType[*DroppedError](n.Err)
-	if n.Kind == NoteError || dropped && d.Reason == DropUnknown {
-		return
-	}
+func (p *pusher) heard() {
 	p.until = time.Now().Add(p.f.Open)
 	if p.active {
 		p.until = time.Now().Add(p.f.Idle)
@@ -129,12 +137,18 @@ func (p *pusher) behind(c Cursor) Cursor {
 // already. It never waits for more.
 func (p *pusher) gather(n Note) error {
 	var events []Event
-	cursor, size := p.cursor, 0
+	cursor, size, alive := p.cursor, 0, false
+	defer func() {
+		if alive {
+			p.heard()
+		}
+	}()
 	for notes := 1; ; notes++ {
+		alive = alive || lively(n)
 		switch n.Kind {
 		case NoteEvent:
 			events = append(events, n.Event)
-			size += len(n.Event.Data)
+			size += p.st.size
 		case NoteDropped:
 			p.drop(n.Err)
 		}

@@ -116,7 +116,7 @@ func TestCE18AGapWithoutACursorIsNone(t *testing.T) {
 	})
 }
 
-func TestCE20EventsBeforeActiveAreTaken(t *testing.T) { // OP-20
+func TestOP20EventsBeforeActiveAreTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, got, err := followScripts(t, FollowConfig{MaxEvents: 1}, 3, func(p *fakePipe, m message) {
 			p.note(m, "events/event", event("e1", "c1"))
@@ -200,7 +200,7 @@ func TestCE28OnlyTheIDOfTheRequestCounts(t *testing.T) {
 	})
 }
 
-func TestCE29And30ASilentStreamIsIdleAfterAMinute(t *testing.T) {
+func TestCE29AndCE30ASilentStreamIsIdleAfterAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		_, got, err := followScripts(t, FollowConfig{}, 9, func(p *fakePipe, m message) {

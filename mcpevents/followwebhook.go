@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -16,6 +17,7 @@ const (
 	refreshEvery = time.Hour // of one without end
 	refreshRetry = 5 * time.Second
 	refreshLeast = time.Second
+	refreshTries = 3 // that bring no answer: then another session may
 )
 
 // maxEnvelopes is how many envelopes are remembered, to know those that come twice.
@@ -25,46 +27,84 @@ const maxEnvelopes = 1000
 // while a refresher beside it keeps the subscription alive.
 type mailman struct {
 	*follower
-	r         *Receiver
-	box       *inbox
-	envelopes *Seen
+	r    *Receiver
+	box  *inbox
+	mail mail
 
 	mu    sync.Mutex
 	kept  Cursor // the last that the consumer has taken
 	taken int    // how many batches of deliveries it was
 }
 
-// A renewal is what a refresh brought: a grant, or the error that ends it all.
+// A renewal is what refreshes brought.
 type renewal struct {
-	grant *Grant
-	since int // batches that had been taken when it was asked for
-	err   error
+	grant     *Grant // the last; nil: none
+	since     int    // batches that had been taken when it was asked for
+	truncated bool   // one of the grants told of a gap
+	trouble   []error
+	err       error // the one that ends it all
+}
+
+// maxTrouble is how many errors of refreshes wait to be told.
+const maxTrouble = 16
+
+// A mail holds renewals until the consumer is there to take them: the next refresh
+// does not wait for that.
+type mail struct {
+	came chan struct{}
+
+	mu  sync.Mutex
+	all renewal
+}
+
+func (m *mail) put(r renewal) {
+	m.mu.Lock()
+	if r.grant != nil {
+		m.all.grant, m.all.since = r.grant, r.since
+		m.all.truncated = m.all.truncated || r.grant.Truncated
+	}
+	if len(m.all.trouble) < maxTrouble {
+		m.all.trouble = append(m.all.trouble, r.trouble...)
+	}
+	m.all.err = r.err
+	m.mu.Unlock()
+	select {
+	case m.came <- struct{}{}:
+	default:
+	}
+}
+
+func (m *mail) take() (r renewal) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, m.all = m.all, renewal{}
+	return r
 }
 
 // webhook follows the subscription with r until the session or the server ends
 // that. What follows over several sessions calls r.leave at the end of the last.
 func (f *follower) webhook(ctx context.Context, r *Receiver) error {
-	m := &mailman{follower: f, r: r, box: r.boxOf(f), envelopes: NewSeen(maxEnvelopes, 0), kept: f.cursor}
+	arguments, err := Canonical(f.sub.Arguments)
+	if err != nil {
+		return err
+	}
+	key := followed{f.s, f.sub.Name, string(arguments)}
+	if !r.claim(key) {
+		return fmt.Errorf("%w: the receiver follows this subscription already", ErrNoMode)
+	}
+	defer r.unclaim(key)
+	m := &mailman{follower: f, r: r, box: r.boxOf(f), mail: mail{came: make(chan struct{}, 1)}, kept: f.cursor}
 	ctx, cancel := context.WithCancel(ctx)
-	renewals := make(chan renewal)
 	var wg sync.WaitGroup
-	wg.Go(func() { m.refresh(ctx, renewals) })
+	wg.Go(func() { m.refresh(ctx) })
 	defer wg.Wait()
 	defer cancel()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case r := <-renewals:
-			if r.err != nil {
-				return r.err
-			}
-			m.works()
-			cursor := r.grant.Cursor
-			if r.since != m.taken { // what came meanwhile is further
-				cursor = m.cursor
-			}
-			if err := m.hand(nil, cursor, r.grant.Truncated); err != nil {
+		case <-m.mail.came:
+			if err := m.renewed(m.mail.take()); err != nil {
 				return err
 			}
 		case <-m.box.ready:
@@ -73,6 +113,24 @@ func (f *follower) webhook(ctx context.Context, r *Receiver) error {
 			}
 		}
 	}
+}
+
+// renewed tells the consumer what refreshes brought.
+func (m *mailman) renewed(r renewal) error {
+	for _, err := range r.trouble {
+		m.f.OnTrouble(err)
+	}
+	if r.grant != nil {
+		m.works()
+		cursor := r.grant.Cursor
+		if r.since != m.taken { // what came meanwhile is further
+			cursor = m.cursor
+		}
+		if err := m.hand(nil, cursor, r.truncated); err != nil {
+			return err
+		}
+	}
+	return r.err
 }
 
 // hand is deliver, with the cursor kept for the next refresh.
@@ -112,7 +170,7 @@ func (m *mailman) take() error {
 		return err
 	}
 	for _, h := range list {
-		m.envelopes.Add(h.id)
+		m.box.envelopes.Add(h.id)
 	}
 	m.mu.Lock()
 	m.taken++
@@ -145,7 +203,7 @@ func (m *mailman) open(h *handover, events *[]Event) (cursor Cursor, end *Error,
 		*events = append(*events, o.event)
 		return o.cursor, nil, false
 	}
-	if m.envelopes.Has(h.id) {
+	if m.box.envelopes.Has(h.id) {
 		return "", nil, false
 	}
 	switch *e.Type {
@@ -164,38 +222,44 @@ func (m *mailman) open(h *handover, events *[]Event) (cursor Cursor, end *Error,
 
 // refresh subscribes, and again before the grant ends, until ctx does or it is of
 // no use.
-func (m *mailman) refresh(ctx context.Context, renewals chan<- renewal) {
-	tell := func(r renewal) bool {
-		select {
-		case renewals <- r:
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
+func (m *mailman) refresh(ctx context.Context) {
 	var end time.Time // of the grant; zero: none yet, or it has no end
-	first := true
+	first, silent := true, 0
 	for {
 		m.mu.Lock()
 		since := m.taken
 		m.mu.Unlock()
 		g, err := m.subscribe(ctx)
+		if e, ok := errors.AsType[*Error](err); ok && e.Kind == CallbackEndpointError && e.member("reason") == failChallenge && m.box.bound() {
+			// The server may have another id for it now, whose challenge is for
+			// nobody here.
+			old := m.r.loosen(m.box)
+			if g, err = m.subscribe(ctx); err != nil {
+				m.r.bind(m.box, old)
+			}
+		}
 		wait := refreshRetry
 		if errors.Is(err, ErrResourceExhausted) {
 			wait = minExhausted
+		}
+		if _, answered := errors.AsType[*Error](err); err == nil || answered {
+			silent = 0
+		} else {
+			silent++
 		}
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
 			m.r.bind(m.box, g.ID)
-			wait, end = untilRefresh(g.Refresh), g.Refresh
-			if first = false; !tell(renewal{grant: g, since: since}) {
-				return
-			}
-		case first, Permanent(err) && !errors.Is(err, ErrCallbackEndpoint), errors.Is(err, ErrClosed), !end.IsZero() && !time.Now().Before(end):
-			tell(renewal{err: err})
+			wait, end, first = untilRefresh(g.Refresh), g.Refresh, false
+			m.mail.put(renewal{grant: g, since: since})
+		case first, Permanent(err) && !errors.Is(err, ErrCallbackEndpoint), errors.Is(err, ErrClosed), silent >= refreshTries,
+			!end.IsZero() && !time.Now().Before(end):
+			m.mail.put(renewal{err: err})
 			return
+		default:
+			m.mail.put(renewal{trouble: []error{err}})
 		}
 		timer := time.NewTimer(wait)
 		select {

@@ -1,11 +1,14 @@
 package mcpevents
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -419,6 +422,68 @@ func TestBatchOfDeliveries(t *testing.T) {
 		slices.Sort(got)
 		if s := strings.Join(got, " "); s != "e1 e2 e3 e4" {
 			t.Errorf("heard %q, want all four once", s)
+		}
+	})
+}
+
+// again sends a post once more, byte for byte.
+func again(r *Receiver, p post) int {
+	req := httptest.NewRequest(http.MethodPost, "/h/7", bytes.NewReader(p.raw))
+	req.Header = p.header.Clone()
+	w := httptest.NewRecorder()
+	r.ServeHTTP(w, req)
+	return w.Code
+}
+
+// An envelope whose 200 was lost comes again, perhaps to what was subscribed to
+// after it.
+func TestEnvelopesAreTakenOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, r := hooked(t, func(w *world) { w.w.MaxBody = 400 })
+		var s *Session
+		client := &Client{Dial: func(context.Context) (*Session, error) { s = connectTo(t, w.s); return s, nil }}
+		ctx, cancel := context.WithCancel(t.Context())
+		gaps, over := 0, make(chan error, 1)
+		go func() {
+			defer close(over)
+			for b, err := range client.Follow(ctx, Subscription{Name: "tick"}, FollowConfig{Receiver: r}) {
+				if err != nil {
+					over <- err
+				} else if b.Truncated {
+					gaps++
+				}
+			}
+		}()
+		settle()
+		if err := w.log.Append(Event{ID: "large", Data: []byte(`{"x":"` + strings.Repeat("x", 400) + `"}`)}); err != nil {
+			t.Fatal(err)
+		}
+		settle()
+		_ = s.Close() // another session goes on
+		after(5 * time.Second)
+		broken := w.c.Types[0]
+		broken.Payload = json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`)
+		if err := w.s.Replace(broken, BreaksPayload); err != nil {
+			t.Fatal(err)
+		}
+		after(10 * time.Second)
+		for _, kind := range []string{"gap", "terminated"} {
+			list := w.e.all(kind)
+			if len(list) != 1 {
+				t.Fatalf("%d envelopes %s, want 1", len(list), kind)
+			}
+			if code := again(r, list[0]); code != 200 {
+				t.Errorf("%s, the second time: status %d, want 200", kind, code)
+			}
+		}
+		settle()
+		if len(over) != 0 {
+			t.Errorf("a terminated that came twice ended what came after it: %v", <-over)
+		}
+		cancel()
+		<-over
+		if gaps != 1 {
+			t.Errorf("one gap is told %d times", gaps)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package mcpevents
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 )
@@ -51,9 +52,13 @@ func (d *delivery) active(gap bool) error {
 	return nil
 }
 
-// write writes the page and moves behind it.
-func (d *delivery) write() error {
-	for _, v := range d.page.events {
+// write writes the page and moves behind it. It leaves the rest for later when ctx
+// ends or a check is due: a reader may take long for a page.
+func (d *delivery) write(ctx context.Context) error {
+	for i, v := range d.page.events {
+		if i > 0 && (ctx.Err() != nil || time.Since(d.checked) >= d.s.config.Recheck) {
+			return d.leave(i)
+		}
 		if err := d.call.Notify(noteEvent, d.params(v)...); err != nil {
 			return &writeFault{err}
 		}
@@ -67,6 +72,17 @@ func (d *delivery) write() error {
 	clear(d.page.events) // what waits holds no events
 	clear(d.parts)
 	d.at, d.spare, d.page = d.page.next, d.page.events[:0], nil
+	return nil
+}
+
+// leave goes on behind the first n events of the page, which are written.
+func (d *delivery) leave(n int) error {
+	if err := d.call.Flush(); err != nil {
+		return &writeFault{err}
+	}
+	d.at, d.alive = d.page.events[n-1].cursor, time.Now()
+	clear(d.page.events[:n])
+	d.page.events = d.page.events[n:]
 	return nil
 }
 

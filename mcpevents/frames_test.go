@@ -63,7 +63,7 @@ func TestSE41HeartbeatIsAFrame(t *testing.T) {
 }
 
 func TestSE44GapInMidStream(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		l := rawLog(LogConfig{MaxEvents: 10})
 		s, m := rawServer(t, ServerConfig{}, rawType(l))
 		p := rawDial(t, t.Context(), s, m)
@@ -112,7 +112,7 @@ func TestSE45DisconnectFreesTheStream(t *testing.T) {
 }
 
 func TestSE46NothingAfterCancel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		l := rawLog(LogConfig{})
 		s, m := rawServer(t, ServerConfig{}, rawType(l))
 		p := rawDial(t, t.Context(), s, m)
@@ -145,7 +145,9 @@ func TestSE47CloseEndsWithTheResult(t *testing.T) {
 		rawAppend(t, l, 0, 1)
 		want(t, p, noteEvent)
 		done := make(chan error, 1)
-		go func() { done <- s.Shutdown(context.Background()) }()
+		ctx, stop := context.WithTimeout(t.Context(), rawPatience)
+		defer stop()
+		go func() { done <- s.Shutdown(ctx) }()
 		m := p.next()
 		if string(m.ID) != `"s"` || string(m.Result) != `{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":"s"}}` {
 			t.Errorf("last = %s, want the closing result", m.Text)
@@ -174,7 +176,7 @@ func TestSE48NeverCancelsNorAsks(t *testing.T) {
 	// rawDecode fails every test in which a server sends notifications/cancelled or
 	// a request; here each way that a stream ends is read to its end.
 	overStreams(t, ServerConfig{Recheck: 10 * time.Millisecond}, LogConfig{}, func(t *testing.T, s *Server, l *Log, open rawOpener) {
-		for i, end := range []func(){func() { s.Withdraw("alert") }, func() { _ = s.Close() }} {
+		for i, end := range []func(){func() { s.Withdraw("alert") }, func() { go s.Close() }} {
 			p := open(i, `"name":"alert",`)
 			want(t, p, noteActive)
 			end()
@@ -188,8 +190,8 @@ func TestSE48NeverCancelsNorAsks(t *testing.T) {
 func TestSE49FiftyStreamsAndOrdinaryRequests(t *testing.T) {
 	l := rawLog(LogConfig{})
 	s, m := rawServer(t, ServerConfig{}, rawType(l))
-	p := rawDial(t, t.Context(), s, m)
 	h := rawListen(t, s, m, HandlerConfig{})
+	p := rawDial(t, t.Context(), s, m)
 	for i := range 50 {
 		p.send(rawCall(fmt.Sprint("s", i), methodStream, `"name":"alert",`))
 		want(t, p, noteActive)
@@ -297,7 +299,7 @@ func TestSE51SlowReaderHoldsItsOwnStream(t *testing.T) {
 }
 
 func TestSE53PermissionLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var answer atomic.Pointer[error]
 		l := rawLog(LogConfig{})
 		typ := rawType(l)
@@ -459,7 +461,7 @@ func TestReplaceChangesTheBackend(t *testing.T) {
 }
 
 func TestNoReplayHasNullCursors(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		l := rawLog(LogConfig{})
 		typ := rawType(l)
 		typ.NoReplay = true

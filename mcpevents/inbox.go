@@ -26,6 +26,8 @@ type inbox struct {
 	waiting []*handover
 	bytes   int
 	closed  bool
+
+	envelopes *Seen // that were taken; of the goroutine that takes alone
 }
 
 type inboxSecret struct {
@@ -42,7 +44,7 @@ type handover struct {
 }
 
 func newInbox(most int) *inbox {
-	return &inbox{max: most, ready: make(chan struct{}, 1), keys: []inboxSecret{{Secret: NewSecret(), made: time.Now()}}}
+	return &inbox{envelopes: NewSeen(maxEnvelopes, 0), max: most, ready: make(chan struct{}, 1), keys: []inboxSecret{{Secret: NewSecret(), made: time.Now()}}}
 }
 
 // bound reports whether the id is known.

@@ -231,6 +231,33 @@ func TestNoDeliveryWithoutALease(t *testing.T) {
 	})
 }
 
+// A courier that is told of a change while the store fails neither runs in
+// circles nor forgets it.
+func TestAPokeWaitsForTheStore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cut := &cutStore{SubscriptionStore: NewMemorySubscriptions()}
+		w := newWorld(t, func(w *world) { w.store = cut })
+		second := w.server() // answers, and does not deliver
+		id := w.subscribe(nil).ID
+		settle()
+		cut.set(errors.New("gone"))
+		for range 2 {
+			w.s.webhooks.poke(id)
+			settle()
+		}
+		cut.set(nil)
+		if _, err := second.webhooks.unsubscribe(as("ann"), ask(nil)); err != nil {
+			t.Fatal(err)
+		}
+		after(2 * storePause)
+		w.add("e1")
+		settle()
+		if got := eventIDs(w.e.all("")); got != "" {
+			t.Errorf("after unsubscribe %q is delivered, want nothing", got)
+		}
+	})
+}
+
 // crashStore lets a process die at its nth write: before it, or after it with the
 // answer lost. Nothing of that process reaches the store afterwards.
 type crashStore struct {
@@ -412,4 +439,38 @@ func TestLedgerUnderRaces(t *testing.T) {
 	if len(seen) != 160 {
 		t.Errorf("%d entries, want 160", len(seen))
 	}
+}
+
+// hungStore hangs in Write until the call's context ends, once told to.
+type hungStore struct {
+	SubscriptionStore
+	hung chan struct{}
+}
+
+func (s *hungStore) Write(ctx context.Context, w []SubscriptionWrite) ([]uint64, error) {
+	select {
+	case <-s.hung:
+		<-ctx.Done()
+		return nil, ctx.Err()
+	default:
+	}
+	return s.SubscriptionStore.Write(ctx, w)
+}
+
+func TestRunReturnsThoughTheStoreHangs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := &hungStore{NewMemorySubscriptions(), make(chan struct{})}
+		w := newWorld(t, func(w *world) { w.store, w.w.MaxPerPrincipal = h, 500 })
+		for i := range 300 {
+			w.subscribe(map[string]any{"arguments": map[string]any{"n": i}})
+		}
+		after(time.Second)
+		close(h.hung)
+		began := time.Now()
+		w.stop()
+		if d := time.Since(began); d > time.Minute {
+			t.Errorf("Run returned after %v, want within a minute", d)
+		}
+		after(time.Minute) // for the last write
+	})
 }

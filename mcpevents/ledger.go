@@ -55,7 +55,11 @@ func (l *ledger) drain() {
 		if len(group) == 0 {
 			return
 		}
-		if err := l.apply(group); err != nil && len(group) > 1 {
+		if err := l.apply(group); errors.Is(err, context.DeadlineExceeded) { // it hangs: so would each of them
+			for _, r := range group {
+				r.err = err
+			}
+		} else if err != nil && len(group) > 1 {
 			// One of them may be what the store refuses. What landed after all
 			// is a conflict now, and its writer looks again.
 			for _, r := range group {

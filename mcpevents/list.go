@@ -12,12 +12,13 @@ const pagePrefix = "types:"
 
 // list answers one events/list: what the principal may know of, by name.
 // Carried tells which modes the transport that it came by can carry.
-func (s *Server) list(ctx context.Context, p *listParams, carried func(Mode) bool) (*listResult, error) {
+func (s *Server) list(ctx context.Context, p *listQuery, carried func(Mode) bool) (*listResult, error) {
 	after := ""
-	if p != nil && p.Cursor != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(p.Cursor)
+	if p != nil && !absent(p.Cursor) {
+		text, isString := stringOf(p.Cursor)
+		raw, err := base64.RawURLEncoding.DecodeString(text)
 		name, ok := strings.CutPrefix(string(raw), pagePrefix)
-		if err != nil || !ok {
+		if !isString || err != nil || !ok && text != "" {
 			return nil, invalid("/cursor", "is no cursor of this list")
 		}
 		after = name
@@ -32,7 +33,10 @@ func (s *Server) list(ctx context.Context, p *listParams, carried func(Mode) boo
 			continue
 		}
 		o := s.offer(name)
-		if o == nil || !s.visible(ctx, o, principal) {
+		if o == nil {
+			continue
+		}
+		if ok, err := s.visible(ctx, o, principal); err != nil || !ok {
 			continue
 		}
 		modes := slices.DeleteFunc(slices.Clone(o.modes), func(m Mode) bool { return !carried(m) })

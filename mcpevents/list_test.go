@@ -262,7 +262,7 @@ func TestOP49Precedence(t *testing.T) {
 		a.Check = func(context.Context, Subscription) error { return ErrForbidden }
 		return []Type{a}
 	}
-	overBoth(t, ServerConfig{MaxPolls: 1}, types, func(t *testing.T, _ *Server, call rawCaller) {
+	overBoth(t, ServerConfig{MaxPolls: 1, Principal: func(context.Context) string { return "ada" }}, types, func(t *testing.T, _ *Server, call rawCaller) {
 		wantError(t, call(1, methodStream, `"name":"nope","arguments":5,`), -32023, "")  // name before all
 		wantError(t, call(2, methodStream, `"name":"alert","arguments":5,`), -32026, "") // mode before arguments
 		wantError(t, call(3, methodPoll, `"name":"alert","arguments":5,`), -32602, "")   // arguments before permission

@@ -10,11 +10,16 @@ import (
 )
 
 // Listen asks to be told when the catalogue changes, by subscriptions/listen, and
-// yields when it does, once for all changes that wait. It ends without an error where the server does not
-// grant that, where its revision of the protocol has no such request, and when
-// the server closes it; an error is the last pair. Leaving the loop ends it at
-// the server too.
+// yields when it does, once for all changes that wait. It ends without an error
+// where the server does not grant that, where its revision of the protocol has no
+// such request, and when the server closes it; an error is the last pair. Leaving
+// the loop ends it at the server too.
 func (s *Session) Listen(ctx context.Context) iter.Seq2[struct{}, error] {
+	return s.listen(ctx, func() {})
+}
+
+// listen is Listen; granted is called when the server grants it.
+func (s *Session) listen(ctx context.Context, granted func()) iter.Seq2[struct{}, error] {
 	return func(yield func(struct{}, error) bool) {
 		if !s.offered {
 			yield(struct{}{}, ErrNotOffered)
@@ -48,6 +53,7 @@ func (s *Session) Listen(ctx context.Context) iter.Seq2[struct{}, error] {
 				if json.Unmarshal(n.Params, &p) == nil && !p.Notifications.Events {
 					return
 				}
+				granted()
 			case noteListChanged:
 				if !x.Ready() && !yield(struct{}{}, nil) {
 					return
@@ -80,7 +86,9 @@ func (s *Session) watch() {
 			for {
 				granted := false
 				var last error
-				for _, err := range s.Listen(s.ctx) {
+				// What changed before the server listened, it did not tell.
+				listening := func() { granted = true; s.catalogue.outdateBefore(time.Now()) }
+				for _, err := range s.listen(s.ctx, listening) {
 					if last = err; err != nil {
 						break
 					}
@@ -96,7 +104,6 @@ func (s *Session) watch() {
 				if !sleep(s.ctx, listenRetry) {
 					return
 				}
-				s.catalogue.outdate() // whatever changed meanwhile
 			}
 		})
 	})

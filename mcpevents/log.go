@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -105,7 +106,14 @@ func (l *Log) Append(events ...Event) error {
 			}
 			e.event.Data = f.data // the same, and held once
 		}
-		e.bytes = int64(len(e.event.Data)+len(v.ID)) + entryBytes
+		if len(v.Meta) > 0 {
+			meta, err := json.Marshal(v.Meta)
+			if err != nil {
+				return fmt.Errorf("mcpevents: event %d of %d has metadata that cannot be written as JSON", i+1, len(events))
+			}
+			e.bytes = int64(len(meta))
+		}
+		e.bytes += int64(len(e.event.Data)+len(v.ID)) + entryBytes
 		entries[i] = e
 		total += e.bytes
 	}
@@ -198,6 +206,9 @@ func (l *Log) Wait(ctx context.Context, _ Subscription, after Cursor) error {
 func (l *Log) Read(ctx context.Context, sub Subscription, q Query) (Page, error) {
 	var events []Event
 	p, err := l.scan(ctx, sub, q, func(v *Event) bool {
+		if len(events) == q.Limit {
+			return false
+		}
 		events = append(events, *v)
 		return true
 	})
@@ -216,6 +227,10 @@ func (l *Log) scan(ctx context.Context, sub Subscription, q Query, take func(v *
 	taken := 0
 	for {
 		if err := ctx.Err(); err != nil {
+			if p.Cursor != q.After { // what was looked at is not looked at again
+				p.More = true
+				return p, nil
+			}
 			return Page{}, err
 		}
 		n, ok := l.copy(chunk[:], next)
@@ -230,7 +245,7 @@ func (l *Log) scan(ctx context.Context, sub Subscription, q Query, take func(v *
 				if p.Truncated = true; taken == 0 {
 					p.Start = v.Cursor
 				}
-			case taken >= q.Limit || !take(v):
+			case !take(v):
 				p.More = true
 				return p, nil
 			default:

@@ -12,6 +12,8 @@ import (
 const (
 	maxTakenID     = 4 << 10
 	maxTakenCursor = 64 << 10
+	maxTakenTime   = 64
+	maxTakenMeta   = 16 << 10
 )
 
 // An occurrence is an event as it came, and where it was.
@@ -43,7 +45,7 @@ func parseOccurrence(raw json.RawMessage, name string, limit int) occurrence {
 		o.event.ID = v.ID
 	}
 	switch {
-	case !id, json.Unmarshal(m.Name, &v.Name) != nil, json.Unmarshal(m.Timestamp, &v.Timestamp) != nil, v.Timestamp == "":
+	case !id, json.Unmarshal(m.Name, &v.Name) != nil, json.Unmarshal(m.Timestamp, &v.Timestamp) != nil, v.Timestamp == "", len(v.Timestamp) > maxTakenTime:
 		o.drop = DropMalformed
 	case v.Name != name:
 		o.drop = DropForeign
@@ -53,7 +55,7 @@ func parseOccurrence(raw json.RawMessage, name string, limit int) occurrence {
 		o.drop = DropOversize
 	default:
 		v.At = parseTime(v.Timestamp)
-		if len(m.Meta) <= limit && !tooDeep(m.Meta) && json.Unmarshal(m.Meta, &v.Meta) == nil {
+		if len(m.Meta) <= maxTakenMeta && !tooDeep(m.Meta) && json.Unmarshal(m.Meta, &v.Meta) == nil {
 			delete(v.Meta, mcp.MetaKeySubscriptionID) // of the stream, not of the event
 		}
 		if len(v.Meta) == 0 {
@@ -79,7 +81,7 @@ func parseCursor(raw json.RawMessage) (Cursor, bool) {
 
 // parseTime reads the forms of ISO 8601 that servers write; zero for what is none.
 func parseTime(s string) time.Time {
-	if len(s) > 64 {
+	if len(s) > maxTakenTime {
 		return time.Time{}
 	}
 	s = strings.ToUpper(s)

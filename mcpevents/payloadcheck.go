@@ -3,6 +3,8 @@ package mcpevents
 import (
 	"bytes"
 	"encoding/json"
+
+	"github.com/google/jsonschema-go/jsonschema"
 )
 
 // A payloadCheck checks data against a schema that a server sent, which may be
@@ -20,26 +22,49 @@ type payloadCheck struct {
 // much, checks nothing.
 func newPayloadCheck(text json.RawMessage) payloadCheck {
 	c := payloadCheck{text: text}
-	if len(text) == 0 {
-		return c
+	if len(text) > 0 {
+		c.schema, c.cost, c.on = compile(text)
 	}
-	cost, ok := costOf(text)
-	if !ok {
-		return c
-	}
-	s, err := newSchema(text)
-	if err != nil {
-		return c
-	}
-	c.schema, c.cost, c.on = s, cost, true
 	return c
+}
+
+// compile compiles a schema whose work has a bound. The validator reads keywords
+// in any case and merges members that come twice, so what is estimated and
+// compiled is its own reading, written out again.
+func compile(text json.RawMessage) (s schema, cost schemaCost, ok bool) {
+	defer func() {
+		if recover() != nil { // the validator's, which trusts schemas
+			ok = false
+		}
+	}()
+	if len(text) > maxCheckedSchema || tooDeep(text) {
+		return schema{}, schemaCost{}, false
+	}
+	var read jsonschema.Schema
+	if json.Unmarshal(text, &read) != nil {
+		return schema{}, schemaCost{}, false
+	}
+	text, err := json.Marshal(&read)
+	if err != nil {
+		return schema{}, schemaCost{}, false
+	}
+	if cost, ok = costOf(text); !ok {
+		return schema{}, schemaCost{}, false
+	}
+	s, err = newSchema(text)
+	return s, cost, err == nil
 }
 
 // of reports whether the check is of that schema.
 func (c payloadCheck) of(text json.RawMessage) bool { return bytes.Equal(c.text, text) }
 
 // conforms reports whether data conforms, as far as that is checked.
-func (c payloadCheck) conforms(data json.RawMessage) bool {
+func (c payloadCheck) conforms(data json.RawMessage) (ok bool) {
+	defer func() {
+		if recover() != nil {
+			ok = true
+		}
+	}()
 	return !c.on || c.cost.of(data) > maxWork || c.schema.check(data) == nil
 }
 
@@ -51,6 +76,9 @@ const maxWork = 1 << 19
 type schemaCost struct {
 	each float64 // applications for each value in the data
 	byte float64 // the same for each byte of it
+	// unique: lists are looked through for equal items. The validator's hash does
+	// not tell all of them apart, so each may be compared with each.
+	unique bool
 }
 
 // of estimates the work for data, which is valid JSON.
@@ -66,5 +94,9 @@ func (c schemaCost) of(data json.RawMessage) float64 {
 			values++
 		}
 	}
-	return c.each*values + c.byte*float64(len(data))
+	work := c.each*values + c.byte*float64(len(data))
+	if c.unique {
+		work *= values
+	}
+	return work
 }

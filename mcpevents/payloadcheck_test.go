@@ -4,6 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -120,4 +124,65 @@ func FuzzPayloadCheckEnds(f *testing.F) {
 		}
 		_ = newPayloadCheck(json.RawMessage(schema)).conforms(json.RawMessage(data))
 	})
+}
+
+// TestASchemaDoesNotEndTheProcess tries each schema in a process of its own, since
+// nothing recovers from a stack that is used up.
+func TestASchemaDoesNotEndTheProcess(t *testing.T) {
+	schemas := []string{
+		`{"$REF":"#"}`,
+		`{"AllOf":[{"$Ref":"#"}]}`,
+		`{"If":{"$ref":"#"}}`,
+		`{"not":{"$ref":"#"},"not":{}}`,
+		`{"not":{"$ref":"#"},"not":true}`,
+		`{"dependentSchemas":{"a":{"$ref":"#"}},"dependentSchemas":{}}`,
+		`{"$ref":"#/additionalItems","additionalItems":null}`,
+		`{"properties":{"a":null}}`,
+		`{"allOf":[null]}`,
+	}
+	if i := os.Getenv("EVENTS_TEST_SCHEMA"); i != "" {
+		debug.SetMaxStack(64 << 20)
+		n, err := strconv.Atoi(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		newPayloadCheck(json.RawMessage(schemas[n])).conforms(json.RawMessage(`{"a":1}`))
+		return
+	}
+	for i, text := range schemas {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestASchemaDoesNotEndTheProcess$")
+		cmd.Env = append(os.Environ(), "EVENTS_TEST_SCHEMA="+strconv.Itoa(i))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s ends the process: %v, %.80q", text, err, out)
+		}
+	}
+}
+
+func TestTheEstimateOfASchemaHasABoundItself(t *testing.T) {
+	var items, names, many strings.Builder
+	s := strings.Repeat("x", 56)
+	for i := range 56 * 56 { // one text in different cuts, which hash alike
+		fmt.Fprintf(&items, `["%s","%s","%s"],`, s[:i/56], s[i/56:max(i/56, i%56)], s[max(i/56, i%56):])
+	}
+	for i := range 8000 {
+		fmt.Fprintf(&many, `"%d":{"items":{"$ref":"#"}},`, i)
+	}
+	for i := range 35_000 {
+		fmt.Fprintf(&names, `"%d",`, i%10)
+	}
+	list := func(b *strings.Builder) string { return strings.TrimSuffix(b.String(), ",") }
+	for name, one := range map[string]struct{ schema, data string }{
+		"unique items that hash alike": {`{"properties":{"a":{"uniqueItems":true}}}`, `{"a":[` + list(&items) + `]}`},
+		"many required names":          {`{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"$ref":"#/$defs/a"},`, 2000), ",") + `],"$defs":{"a":{"dependentRequired":{"a":[` + list(&names) + `]}}}}`, `{"a":1}`},
+		"many properties":              {`{"properties":{` + list(&many) + `}}`, `{}`},
+	} {
+		c := newPayloadCheck(json.RawMessage(one.schema))
+		if c.on && c.cost.of(json.RawMessage(one.data)) <= maxWork {
+			t.Errorf("%s: is held for cheap", name)
+		}
+	}
+	c := newPayloadCheck(json.RawMessage(`{"properties":{"a":{"uniqueItems":true}}}`))
+	if c.conforms(json.RawMessage(`{"a":[1,1]}`)) || !c.conforms(json.RawMessage(`{"a":[1,2]}`)) {
+		t.Error("uniqueItems is not applied to a short list")
+	}
 }

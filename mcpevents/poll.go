@@ -3,6 +3,7 @@ package mcpevents
 import (
 	"context"
 	"time"
+	"unicode/utf8"
 )
 
 // maxEmptyReads bounds how often a poll reads on where a backend returns pages
@@ -18,7 +19,7 @@ func (s *Server) poll(ctx context.Context, p *pollParams) (*pollResult, error) {
 	if err := s.permit(ctx, r.offer, r.sub); err != nil {
 		return nil, err
 	}
-	if !s.polls.take(r.sub.Principal) {
+	if r.sub.Principal != "" && !s.polls.take(r.sub.Principal) {
 		return nil, refuse(ResourceExhausted, "limit", "pollRate", "max", s.config.MaxPolls)
 	}
 	next := s.config.NextPoll.Milliseconds()
@@ -51,10 +52,15 @@ func (s *Server) poll(ctx context.Context, p *pollParams) (*pollResult, error) {
 // head is the backend's position now.
 func (s *Server) head(ctx context.Context, o *offer, sub Subscription) (Cursor, error) {
 	c, err := guarded(s, "Backend.Head", func() (Cursor, error) { return o.Backend.Head(ctx, sub) })
-	if err == nil && c == "" {
+	if err == nil && !travels(c) {
 		err = errNoCursor
 	}
 	return c, err
+}
+
+// travels reports whether a cursor of a backend comes back as it was.
+func travels(c Cursor) bool {
+	return c != "" && len(c) <= maxCursorBytes && utf8.ValidString(string(c))
 }
 
 // A readPage is a page that was checked: what can be sent of it.
@@ -75,13 +81,13 @@ type readEvent struct {
 // read reads a page and checks it. An event that must not leave the server is
 // logged and left out; the cursor moves past it.
 func (s *Server) read(ctx context.Context, o *offer, sub Subscription, q Query) (readPage, error) {
-	return s.readInto(ctx, o, sub, q, nil)
+	return s.readInto(ctx, o, sub, q, maxBatchBytes, nil)
 }
 
 // readInto is read that has a place for the events.
-func (s *Server) readInto(ctx context.Context, o *offer, sub Subscription, q Query, spare []readEvent) (readPage, error) {
+func (s *Server) readInto(ctx context.Context, o *offer, sub Subscription, q Query, most int, spare []readEvent) (readPage, error) {
 	return guarded(s, "Backend.Read", func() (out readPage, err error) {
-		c := collector{s: s, o: o, limit: q.Limit, events: spare}
+		c := collector{s: s, o: o, limit: q.Limit, most: most, events: spare}
 		var p Page
 		if l, ok := o.Backend.(*Log); ok { // spares a copy of each event
 			p, err = l.scan(ctx, sub, q, c.take)
@@ -89,7 +95,7 @@ func (s *Server) readInto(ctx context.Context, o *offer, sub Subscription, q Que
 			before := q.After
 			for i := range p.Events {
 				v := &p.Events[i]
-				if v.Cursor == "" {
+				if !travels(v.Cursor) {
 					return out, errNoCursor
 				}
 				if !c.take(v) {
@@ -99,7 +105,7 @@ func (s *Server) readInto(ctx context.Context, o *offer, sub Subscription, q Que
 				before = v.Cursor
 			}
 		}
-		if err == nil && p.Cursor == "" {
+		if err == nil && !travels(p.Cursor) {
 			err = errNoCursor
 		}
 		if p.Start == "" {
@@ -115,6 +121,7 @@ type collector struct {
 	o      *offer
 	limit  int
 	size   int
+	most   int // bytes
 	events []readEvent
 }
 
@@ -125,10 +132,10 @@ func (c *collector) take(v *Event) bool {
 		c.s.log.Error("mcpevents: event left out", "type", c.o.Name, "event", cleanID(c.o.Name, v.ID), "error", err)
 		return true
 	}
-	if len(c.events) > 0 && (c.size+len(f.data) > maxBatchBytes || len(c.events) >= c.limit) {
+	if len(c.events) > 0 && (c.size+len(f.data)+len(f.meta) > c.most || len(c.events) >= c.limit) {
 		return false
 	}
-	c.size += len(f.data)
+	c.size += len(f.data) + len(f.meta)
 	c.events = append(c.events, readEvent{f, v.Cursor, v.Meta})
 	return true
 }

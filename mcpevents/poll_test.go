@@ -276,7 +276,7 @@ func TestSE27CursorsThatCannotBeServed(t *testing.T) {
 	overLog(t, ServerConfig{}, LogConfig{MaxEvents: 2}, func(t *testing.T, l *Log, call rawCaller) {
 		rawAppend(t, l, 0, 4)
 		head, _ := l.Head(t.Context(), Subscription{})
-		for i, c := range []Cursor{"nonsense", foreign, Cursor(l.epoch + ":0"), Cursor(l.epoch + ":-1"), Cursor(l.epoch + ":02"), Cursor(strings.Repeat("x", 4000)), " ", "\x00"} {
+		for i, c := range []Cursor{"nonsense", foreign, Cursor(l.epoch + ":0"), Cursor(l.epoch + ":-1"), Cursor(l.epoch + ":02"), Cursor(strings.Repeat("x", 4000)), Cursor(strings.Repeat("x", 5000)), " ", "\x00"} {
 			r := pollAt(t, call, i, Cursor(strings.ReplaceAll(string(c), "\x00", "")), "")
 			if ids(r.Events) != "e2 e3" || !r.Truncated || r.Cursor != head {
 				t.Errorf("cursor %.20q: %+v, want what is held, truncated", c, r)
@@ -286,7 +286,7 @@ func TestSE27CursorsThatCannotBeServed(t *testing.T) {
 		if r := pollAt(t, call, "h", ahead, ""); len(r.Events) != 0 || !r.Truncated || r.Cursor != head {
 			t.Errorf("ahead: %+v, want the head, truncated", r)
 		}
-		for i, bad := range []string{"5", "true", "{}", "[]", `"` + strings.Repeat("x", 5000) + `"`} {
+		for i, bad := range []string{"5", "true", "{}", "[]"} {
 			wantError(t, call(100+i, methodPoll, `"name":"alert","cursor":`+bad+`,`), -32602, "")
 		}
 	})

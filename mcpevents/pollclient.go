@@ -16,12 +16,14 @@ type PollQuery struct {
 
 // A PollResult is one batch.
 type PollResult struct {
-	Events    []Event       // the oldest first; none is the usual case
-	Cursor    Cursor        // behind them; empty: nothing can be replayed
-	Truncated bool          // events between the query's cursor and these may be missing
-	More      bool          // there is more already
-	NextPoll  time.Duration // how long to wait before the next poll; negative: the server did not say
-	Dropped   []*DroppedError
+	Events    []Event         // the oldest first; none is the usual case
+	Cursor    Cursor          // behind them; empty: nothing can be replayed
+	Truncated bool            // events between the query's cursor and these may be missing
+	More      bool            // there is more already
+	NextPoll  time.Duration   // how long to wait before the next poll; negative: the server did not say
+	Dropped   []*DroppedError // what came and is not among Events; Cursor is behind that too
+
+	empty bool // the cursor is an empty string, which is taken for null
 }
 
 // wanted are the params of a call that names a subscription. What is absent
@@ -60,7 +62,9 @@ func (w *wanted) from(cursor Cursor, age time.Duration) {
 }
 
 // Poll asks once for what lies behind a cursor. Errors: [Error] where the server
-// refuses, [ErrTimeout], and those of the transport.
+// refuses, [StatusError] where HTTP does, [ErrTimeout], [ErrTooLarge] where fewer
+// MaxEvents may help, [ErrProtocol], [ErrLost], [ErrClosed], [ErrNotOffered], that
+// of [Canonical] for the arguments, and that of ctx.
 func (s *Session) Poll(ctx context.Context, sub Subscription, q PollQuery) (*PollResult, error) {
 	req, err := newWanted(sub)
 	if err != nil {
@@ -83,6 +87,7 @@ func (s *Session) Poll(ctx context.Context, sub Subscription, q PollQuery) (*Pol
 		return nil, fmt.Errorf("%w: a cursor is no string, or too long", ErrProtocol)
 	}
 	res := &PollResult{Cursor: cursor, Truncated: answer.Truncated && cursor != "", More: answer.More, NextPoll: -1}
+	res.empty = string(answer.Cursor) == `""`
 	if len(answer.NextPoll) > 0 && string(answer.NextPoll) != "null" {
 		res.NextPoll = milliseconds(answer.NextPoll)
 	}

@@ -108,7 +108,7 @@ func TestSE58CodesAreAsAWhole(t *testing.T) {
 			a.Modes = []Mode{Poll}
 			return []Type{a, b, c}
 		}
-		overBoth(t, ServerConfig{Compat: compat, MaxPolls: 1}, types, func(t *testing.T, s *Server, call rawCaller) {
+		overBoth(t, ServerConfig{Compat: compat, MaxPolls: 1, Principal: func(context.Context) string { return "ada" }}, types, func(t *testing.T, s *Server, call rawCaller) {
 			wantError(t, call(1, methodPoll, `"name":"nope",`), code[NotFound], `{"kind":"event"}`)
 			wantError(t, call(2, methodPoll, `"name":"secret",`), code[Forbidden], "")
 			wantError(t, call(3, methodStream, `"name":"alert",`), code[Unsupported], "")

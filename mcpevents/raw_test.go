@@ -126,11 +126,29 @@ func rawServer(t testing.TB, c ServerConfig, types ...Type) (*Server, *mcp.Serve
 	return s, m
 }
 
+// rawPatience is how long a peer may say nothing: far more than a heartbeat takes,
+// and a server that is wrong fails its test and does not hang it.
+const rawPatience = 2 * time.Minute
+
+// A rawLull counts the heartbeats and errors that came without anything between. A
+// test that waits for something else while they go on for ever fails.
+type rawLull int
+
+func (l *rawLull) hear(t testing.TB, m rawMessage) {
+	t.Helper()
+	if m.Method != noteHeartbeat && m.Method != noteError {
+		*l = 0
+	} else if *l++; *l > 500 {
+		t.Fatalf("%d heartbeats and errors in a row, the last one %s", *l, m.Text)
+	}
+}
+
 // A rawPipe is a client at the end of a pipe.
 type rawPipe struct {
 	t    testing.TB
 	conn net.Conn
 	in   *bufio.Reader
+	lull rawLull
 }
 
 // rawDial serves m on a pipe.
@@ -151,6 +169,7 @@ func rawDial(t testing.TB, ctx context.Context, s *Server, m *mcp.Server) *rawPi
 
 func (p *rawPipe) send(text string) {
 	p.t.Helper()
+	_ = p.conn.SetWriteDeadline(time.Now().Add(rawPatience))
 	if _, err := io.WriteString(p.conn, text+"\n"); err != nil {
 		p.t.Fatalf("send: %v", err)
 	}
@@ -158,11 +177,14 @@ func (p *rawPipe) send(text string) {
 
 func (p *rawPipe) next() rawMessage {
 	p.t.Helper()
+	_ = p.conn.SetReadDeadline(time.Now().Add(rawPatience))
 	line, err := p.in.ReadString('\n')
 	if err != nil {
 		p.t.Fatalf("next: %v", err)
 	}
-	return rawDecode(p.t, line)
+	m := rawDecode(p.t, line)
+	p.lull.hear(p.t, m)
+	return m
 }
 
 // call sends a request and returns the message with its id, skipping others.
@@ -216,6 +238,7 @@ type rawStream struct {
 	in     *bufio.Reader
 	cancel context.CancelFunc
 	closer sync.Once
+	lull   rawLull
 }
 
 // rawPost sends a request of 2026-07-28. Header values of the empty string are
@@ -268,10 +291,15 @@ func (s *rawStream) close() {
 // frame returns the next message, and false at the end of the answer.
 func (s *rawStream) frame() (rawMessage, bool) {
 	s.t.Helper()
+	if s.cancel != nil {
+		defer time.AfterFunc(rawPatience, s.cancel).Stop() // comments do not count
+	}
 	for {
 		line, err := s.in.ReadString('\n')
 		if data, ok := strings.CutPrefix(line, "data: "); ok {
-			return rawDecode(s.t, data), true
+			m := rawDecode(s.t, data)
+			s.lull.hear(s.t, m)
+			return m, true
 		}
 		if errors.Is(err, io.EOF) {
 			return rawMessage{}, false

@@ -42,6 +42,11 @@ type ReceiverConfig struct {
 // was not. Its answers are 200, 400 malformed or stale, 401 bad signature, 405,
 // 413 too large, and 503 not now.
 //
+// Each subscription is followed once at a time: a second one over the same session
+// ends with [ErrNoMode]. A consumer that leaves does not unsubscribe, so that it
+// can come back: until the grant ends, the server goes on trying and is answered
+// with 503. [Session.Unsubscribe] ends it at once.
+//
 // Serve it with TLS, or behind a proxy that passes headers and bodies on
 // unchanged. Its methods may be called from many goroutines.
 type Receiver struct {
@@ -51,7 +56,14 @@ type Receiver struct {
 	boxes  map[*inbox]bool
 	byID   map[string]map[*inbox]bool
 	of     map[*follower]*inbox
+	taken  map[followed]bool
 	closed bool
+}
+
+// A followed is a subscription that is followed now, over a session.
+type followed struct {
+	s               *Session
+	name, arguments string
 }
 
 // maxSkew is how far a delivery's time may be from ours.
@@ -67,7 +79,7 @@ const maxReceived = 4 << 10
 // field is wrong.
 func NewReceiver(c ReceiverConfig) (*Receiver, error) {
 	if _, err := parseCallback(c.URL); err != nil {
-		return nil, fmt.Errorf("mcpevents: ReceiverConfig.URL: %w", err)
+		return nil, fmt.Errorf("mcpevents: ReceiverConfig.URL %w", err)
 	}
 	if c.Rotate < 0 || c.MaxBody < 0 || c.Take < 0 || c.MaxWaiting < 0 {
 		return nil, errors.New("mcpevents: ReceiverConfig: Rotate, MaxBody, Take or MaxWaiting is negative")
@@ -75,7 +87,7 @@ func NewReceiver(c ReceiverConfig) (*Receiver, error) {
 	c.MaxBody = cmp.Or(c.MaxBody, 1<<20)
 	c.Take = cmp.Or(c.Take, 4*time.Second)
 	c.MaxWaiting = cmp.Or(c.MaxWaiting, 64)
-	return &Receiver{c: c, boxes: make(map[*inbox]bool), byID: make(map[string]map[*inbox]bool), of: make(map[*follower]*inbox)}, nil
+	return &Receiver{c: c, boxes: make(map[*inbox]bool), byID: make(map[string]map[*inbox]bool), of: make(map[*follower]*inbox), taken: make(map[followed]bool)}, nil
 }
 
 // Close answers everything with 503 from now on. What follows with the receiver
@@ -180,8 +192,10 @@ func (r *Receiver) read(w http.ResponseWriter, req *http.Request) (*received, in
 	if req.ContentLength > r.c.MaxBody {
 		return nil, http.StatusRequestEntityTooLarge
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout)) // where the server can
+	deadline := http.NewResponseController(w).SetReadDeadline // where the server can
+	_ = deadline(time.Now().Add(readTimeout))
 	m.body, err = io.ReadAll(http.MaxBytesReader(w, req.Body, r.c.MaxBody))
+	_ = deadline(time.Time{}) // or the wait for the consumer ends with it
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return nil, http.StatusRequestEntityTooLarge
 	}
@@ -224,6 +238,24 @@ func (r *Receiver) route(m *received) (*inbox, int) {
 	return nil, http.StatusUnauthorized
 }
 
+// claim notes that a subscription is followed; false: it is already. Two would
+// each take some of its deliveries.
+func (r *Receiver) claim(k followed) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.taken[k] {
+		return false
+	}
+	r.taken[k] = true
+	return true
+}
+
+func (r *Receiver) unclaim(k followed) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.taken, k)
+}
+
 // open adds a subscription.
 func (r *Receiver) open() *inbox {
 	b := newInbox(r.c.MaxWaiting)
@@ -247,6 +279,15 @@ func (r *Receiver) bind(b *inbox, id string) {
 		r.byID[id] = make(map[*inbox]bool)
 	}
 	r.byID[id][b] = true
+}
+
+// loosen takes a subscription's id away, as if it were a new one, and returns it.
+func (r *Receiver) loosen(b *inbox) (id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id = b.bind("")
+	r.unbind(b, id)
+	return id
 }
 
 func (r *Receiver) unbind(b *inbox, id string) {

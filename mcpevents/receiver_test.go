@@ -354,3 +354,34 @@ func FuzzReceiver(f *testing.F) {
 		}
 	})
 }
+
+// deadlines is a writer that knows of the last deadline for reads.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	set  int
+	last time.Time
+}
+
+func (d *deadlines) SetReadDeadline(t time.Time) error { d.set, d.last = d.set+1, t; return nil }
+
+// The deadline for the body is not one for the consumer.
+func TestReadDeadlineEndsWithTheBody(t *testing.T) {
+	r := newReceiver(t, ReceiverConfig{})
+	d := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+	req := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(oneEvent))
+	req.Header = http.Header{"Content-Type": {"application/json"}}
+	for _, name := range []string{headerID, headerSignature, headerSubscription} {
+		req.Header.Set(name, "x")
+	}
+	req.Header.Set(headerTimestamp, strconv.FormatInt(time.Now().Unix(), 10))
+	if _, status := r.read(d, req); status != 0 || d.set != 2 || !d.last.IsZero() {
+		t.Errorf("status %d, the deadline was set %d times, to %v at last, want none in the end", status, d.set, d.last)
+	}
+}
+
+func TestNewReceiverSaysThePrefixOnce(t *testing.T) {
+	_, err := NewReceiver(ReceiverConfig{URL: "http://relay.example.net"})
+	if err == nil || strings.Count(err.Error(), "mcpevents:") != 1 {
+		t.Errorf("NewReceiver: %v, want an error with the prefix once", err)
+	}
+}

@@ -22,7 +22,7 @@ func (s *Server) Register(m *mcp.Server) error {
 		return errors.New("mcpevents: Register: the server is nil")
 	}
 	err := errors.Join(
-		mcp.AddReceivingCustomMethod(m, methodList, func(ctx context.Context, _ *mcp.ServerSession, p *listParams) (*listResult, error) {
+		mcp.AddReceivingCustomMethod(m, methodList, func(ctx context.Context, _ *mcp.ServerSession, p *listQuery) (*listResult, error) {
 			var meta mcp.Meta
 			if p != nil {
 				meta = p.Meta

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -18,8 +17,11 @@ const (
 	maxBatchBytes = 4 << 20
 )
 
-// maxCursorBytes is the most that a cursor of a client may have.
+// maxCursorBytes is the most that a cursor may have.
 const maxCursorBytes = 4 << 10
+
+// unreadable is a position that no backend has.
+const unreadable Cursor = "\x00"
 
 // A request is what poll, stream and subscribe have in common, read and checked
 // but for the permission.
@@ -46,7 +48,10 @@ func (s *Server) request(ctx context.Context, p *pollParams, mode Mode) (*reques
 		return nil, invalid("/name", "must be a string")
 	}
 	o := s.offer(name)
-	if o == nil || !s.visible(ctx, o, principal) {
+	if o == nil {
+		return nil, refuse(NotFound, "kind", "event")
+	}
+	if ok, err := s.visible(ctx, o, principal); err != nil || !ok {
 		return nil, refuse(NotFound, "kind", "event")
 	}
 	if !slices.Contains(o.modes, mode) {
@@ -70,9 +75,9 @@ func (s *Server) request(ctx context.Context, p *pollParams, mode Mode) (*reques
 
 // arguments checks a subscription's arguments and makes them canonical.
 func (o *offer) arguments(raw json.RawMessage) (json.RawMessage, error) {
-	arguments, err := Canonical(raw)
-	if err != nil {
-		return nil, invalid("/arguments", "must be a JSON object that is not too large")
+	arguments, fault := canonical(raw)
+	if fault != "" {
+		return nil, invalid("/arguments", "arguments "+fault)
 	}
 	if err := o.input.check(arguments); err != nil { // said to who sent them, and nobody else
 		return nil, invalid("/arguments", short(err.Error()))
@@ -97,12 +102,13 @@ func (s *Server) permit(ctx context.Context, o *offer, sub Subscription) error {
 	return err
 }
 
-func (s *Server) visible(ctx context.Context, o *offer, principal string) bool {
+// visible asks whether a principal may know of the type; on an error that is not
+// known, which counts as no until the next time.
+func (s *Server) visible(ctx context.Context, o *offer, principal string) (bool, error) {
 	if o.Visible == nil {
-		return true
+		return true, nil
 	}
-	ok, err := guarded(s, "Visible", func() (bool, error) { return o.Visible(ctx, principal), nil })
-	return ok && err == nil
+	return guarded(s, "Visible", func() (bool, error) { return o.Visible(ctx, principal), nil })
 }
 
 func (s *Server) principal(ctx context.Context) (string, error) {
@@ -143,11 +149,11 @@ func cursorOf(raw json.RawMessage) (Cursor, error) {
 		return "", nil
 	}
 	c, ok := stringOf(raw)
-	if !ok || len(c) > maxCursorBytes {
-		return "", invalid("/cursor", "must be a string of at most "+strconv.Itoa(maxCursorBytes)+" bytes, or null")
+	if !ok {
+		return "", invalid("/cursor", "must be a string or null")
 	}
-	if c == "" {
-		return "\x00", nil // a string all the same: a position that no backend has
+	if c == "" || len(c) > maxCursorBytes {
+		return unreadable, nil // a string all the same
 	}
 	return Cursor(c), nil
 }

@@ -2,6 +2,7 @@ package mcpevents
 
 import (
 	"encoding/json"
+	"net/url"
 	"regexp/syntax"
 	"strconv"
 	"strings"
@@ -9,6 +10,9 @@ import (
 
 // maxCheckedSchema is the largest schema of a server that is checked against.
 const maxCheckedSchema = 256 << 10
+
+// maxCostings bounds the estimate itself.
+const maxCostings = 1 << 16
 
 // What one application of a schema is worth, besides its own: the bytes of a value
 // that an error quotes, the steps of a pattern.
@@ -26,7 +30,10 @@ type costing struct {
 	nodes  map[string]int // by the place in the text
 	memo   map[costKey]float64
 	open   map[costKey]bool
+	unique bool // there is uniqueItems
 	failed bool
+
+	anchors map[string]place // of a schema of our own; nil for a peer's, which has none
 }
 
 type costKey struct{ node, depth int }
@@ -49,8 +56,7 @@ func costOf(text json.RawMessage) (schemaCost, bool) {
 	if json.Unmarshal(text, &root) != nil {
 		return schemaCost{}, false
 	}
-	c := &costing{root: root, nodes: map[string]int{}, memo: map[costKey]float64{}, open: map[costKey]bool{}}
-	c.base, _ = root["$id"].(string)
+	c := newCosting(root)
 	patterns, ok := c.survey(root, true)
 	if !ok {
 		return schemaCost{}, false
@@ -59,7 +65,13 @@ func costOf(text json.RawMessage) (schemaCost, bool) {
 	if c.failed || each > maxWork {
 		return schemaCost{}, false
 	}
-	return schemaCost{each: each, byte: each * (1.0/bytesPerUnit + patterns)}, true
+	return schemaCost{each: each, byte: each * (1.0/bytesPerUnit + patterns), unique: c.unique}, true
+}
+
+func newCosting(root map[string]any) *costing {
+	c := &costing{root: root, nodes: map[string]int{}, memo: map[costKey]float64{}, open: map[costKey]bool{}}
+	c.base, _ = root["$id"].(string)
+	return c
 }
 
 // survey looks for what has no bound here: references whose target depends on
@@ -82,6 +94,9 @@ func (c *costing) survey(v any, top bool) (patterns float64, ok bool) {
 		}
 		if _, has := v["$id"].(string); has && !top {
 			return 0, false
+		}
+		if unique, _ := v["uniqueItems"].(bool); unique {
+			c.unique = true
 		}
 		texts := []string{}
 		if s, has := v["pattern"].(string); has {
@@ -123,7 +138,7 @@ func (c *costing) cost(v any, at string, depth int) float64 {
 	if sum, ok := c.memo[key]; ok {
 		return sum
 	}
-	if c.open[key] { // it comes back to itself on the same value
+	if len(c.memo) > maxCostings || c.open[key] { // too much to add up, or it comes back to itself on the same value
 		c.failed = true
 	}
 	if c.failed {
@@ -153,7 +168,18 @@ func (c *costing) same(s map[string]any, at string, depth int) float64 {
 			sum += float64(len(v)) / 10
 		}
 	}
-	if ref, ok := s["$ref"].(string); ok {
+	for _, name := range []string{"dependentRequired", "dependencies"} {
+		m, _ := s[name].(map[string]any)
+		for _, v := range m {
+			list, _ := v.([]any)
+			sum += float64(len(list)) / 10
+		}
+	}
+	for _, name := range []string{"$ref", "$dynamicRef"} {
+		ref, ok := s[name].(string)
+		if !ok {
+			continue
+		}
 		target, place, ok := c.resolve(ref)
 		if !ok {
 			c.failed = true
@@ -210,6 +236,9 @@ func (c *costing) inner(s map[string]any, at string, depth int) float64 {
 }
 
 func escaped(s string) string {
+	if !strings.ContainsAny(s, "~/") {
+		return s
+	}
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(s)
 }
 
@@ -226,7 +255,14 @@ func (c *costing) resolve(ref string) (any, string, bool) {
 	if pointer == "" {
 		return c.root, "#", true
 	}
-	if pointer[0] != '/' || strings.Contains(pointer, "%") {
+	pointer, err := url.PathUnescape(pointer)
+	if err != nil {
+		return nil, "", false
+	}
+	if p, ok := c.anchors[pointer]; ok {
+		return p.v, p.at, true
+	}
+	if pointer == "" || pointer[0] != '/' {
 		return nil, "", false
 	}
 	v, at := c.root, "#"

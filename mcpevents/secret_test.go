@@ -75,6 +75,9 @@ func TestSecretHidesItself(t *testing.T) {
 		fmt.Fprintf(&out, verb, &v)
 		fmt.Fprintf(&out, verb, []any{v, s})
 	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d"} {
+		fmt.Fprintf(&out, verb, webhookRecord{Secrets: []storedSecret{{Key: s.key()}}})
+	}
 	slog.New(slog.NewTextHandler(&out, nil)).Info("x", "s", s, "v", v, "p", &s)
 	slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "s", s, "v", v, "p", &s)
 	b, err := json.Marshal(v)

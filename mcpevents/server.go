@@ -33,7 +33,10 @@ type ServerConfig struct {
 	Types []Type
 	// Principal tells who asks, from the context of a request; empty is nobody.
 	// Nil is the UserID of the SDK's auth.TokenInfo. On a pipe the context is
-	// that of the transport's Connect.
+	// that of the transport's Connect. In a session of an older revision over
+	// HTTP, which Compat serves, it has the values of the request that began the
+	// session, whoever sends the later ones: leave it to the SDK's
+	// auth.RequireBearerToken there, which holds a session to its user.
 	Principal func(ctx context.Context) string
 	// Modes are the modes that the server has; nil is all, Webhook only where
 	// Webhooks is set.
@@ -57,15 +60,18 @@ type ServerConfig struct {
 	MaxReplay time.Duration
 	// MaxStreams is the most streams of one principal, all who are nobody being
 	// one; zero is 1,000. MaxAllStreams is the most there are; zero is 10,000.
+	// A listen for changes of the list of types counts as a stream.
 	MaxStreams, MaxAllStreams int
-	// MaxPolls is the most polls of one principal in a minute; zero is 600.
+	// MaxPolls is the most polls of one principal in a minute; zero is 600. Polls
+	// of nobody are not counted: many clients are nobody, and a limit on all of
+	// them together would refuse those that keep to NextPoll.
 	MaxPolls int
 	// Webhooks is set where events are delivered by HTTP requests to clients.
 	Webhooks *WebhookConfig
 	// Compat speaks to older peers as well: errors have the numbers of the
 	// sketch that came before SEP-3415, all of them; the capability also stands
 	// at the top level, as events; and events/* are served to sessions that began
-	// with initialize, by poll alone over HTTP.
+	// with initialize, over HTTP by poll and webhooks alone.
 	Compat bool
 	// Logger hears what goes wrong; nil is slog.Default. Nothing of events'
 	// data or arguments is logged.
@@ -88,8 +94,8 @@ type Server struct {
 	registered bool
 	offers     map[string]*offer
 	streams    map[*stream]bool
-	count      map[string]int // streams of a principal
-	watches    map[chan struct{}]bool
+	count      map[string]int         // streams and listens of a principal
+	watches    map[chan struct{}]bool // listens
 	closed     bool
 	closing    chan struct{} // closed by Shutdown
 	idle       chan struct{} // closed when the last stream after closing has ended
@@ -202,7 +208,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		s.closed = true
 		close(s.closing)
 		s.pokeLocked("", nil)
-		if len(s.streams) == 0 {
+		for _, o := range s.offers { // what a log is given is not this server's any more
+			detach(o)
+		}
+		if len(s.streams)+len(s.watches) == 0 {
 			close(s.idle)
 		}
 	}

@@ -206,7 +206,7 @@ func (s *Session) fail(cause error) {
 // is taken even so: older servers do not say whom it is for.
 func (s *Session) stray(method string) {
 	if method == noteListChanged {
-		s.catalogue.outdate()
+		s.catalogue.outdateSoon()
 	}
 	if s.cfg.OnStray != nil {
 		s.cfg.OnStray(method)
@@ -273,6 +273,13 @@ func (s *Session) ask(ctx context.Context, method string, params, result any) er
 	return checkComplete(kind.ResultType)
 }
 
+// answered reports whether err has an answer of a kind that is known, so that the
+// server knows the session.
+func answered(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Kind != ""
+}
+
 // trouble is how a call ended whose context is ctx. It marks a session that the
 // server has forgotten.
 func (s *Session) trouble(ctx context.Context, err error) error {
@@ -280,7 +287,7 @@ func (s *Session) trouble(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	err = asAnswer(err)
-	if e, ok := errors.AsType[*StatusError](err); ok && e.Status == 404 && s.sdk.ID() != "" {
+	if e, ok := errors.AsType[*StatusError](err); ok && e.Status == 404 && s.sdk.ID() != "" && !answered(err) {
 		s.fail(mcp.ErrSessionMissing)
 		return fmt.Errorf("%w: %w", s.Err(), err)
 	}

@@ -14,11 +14,12 @@ import (
 )
 
 const (
-	streamPage = 256                    // events of one read, and of one flush
-	firstRetry = 100 * time.Millisecond // after a hiccup, doubled for each further one
-	lastRetry  = 10 * time.Second
-	firstIdle  = time.Millisecond // after a wake-up for nothing, doubled too
-	lastIdle   = time.Second
+	maxStreamBytes = 256 << 10              // of data, of one read
+	streamPage     = 256                    // events of one read, and of one flush
+	firstRetry     = 100 * time.Millisecond // after a hiccup, doubled for each further one
+	lastRetry      = 10 * time.Second
+	firstIdle      = time.Millisecond // after a wake-up for nothing, doubled too
+	lastIdle       = time.Second
 )
 
 // errNoCursor is a backend's fault.
@@ -50,17 +51,38 @@ type delivery struct {
 func (s *Server) stream(ctx context.Context, c *wire.Call) (json.RawMessage, error) {
 	d := &delivery{s: s, call: c}
 	d.tail = append([]byte(`"_meta":{"`+mcp.MetaKeySubscriptionID+`":`), c.ID...)
-	err := d.open(ctx)
+	opening, opened := s.opening(ctx)
+	err := d.open(opening)
+	opened()
 	if d.st != nil {
-		defer s.leave(d.st)
+		c.Over = func() { s.leave(d.st) }
 	}
 	if err != nil {
+		select {
+		case <-s.closing:
+			err = refuse(Internal, "reason", "closing")
+		default:
+		}
 		return nil, s.answer(ctx, err)
 	}
 	if err := d.live(ctx); err != nil { // the reader is gone
 		return nil, err
 	}
 	return wire.Complete(c.ID), nil
+}
+
+// opening is the time that a stream may take to open: a heartbeat, and no longer
+// than the server is open.
+func (s *Server) opening(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Heartbeat)
+	go func() {
+		select {
+		case <-s.closing:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 // open checks everything, finds the start and reads the first page. Its error is
@@ -183,8 +205,12 @@ func (d *delivery) step(ctx context.Context) error {
 		}
 	}
 	moved, more := d.page.next != d.at, d.page.more
-	if err := d.write(); err != nil {
+	if err := d.write(ctx); err != nil {
 		return err
+	}
+	if d.page != nil { // left in the middle
+		d.fails, d.idles = 0, 0
+		return nil
 	}
 	if !more {
 		d.floor = time.Time{}
@@ -208,9 +234,16 @@ func (d *delivery) step(ctx context.Context) error {
 
 // read reads the next page within the time that the reader may be left alone.
 func (d *delivery) read(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, d.s.config.Heartbeat)
+	within := d.s.config.Heartbeat
+	if _, ok := d.o.Backend.(*Log); ok && !d.alive.IsZero() { // it keeps what it did until then
+		within = max(time.Until(d.alive.Add(within)), within/4)
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	p, err := d.s.readInto(ctx, d.o, d.st.sub, Query{After: d.at, NotBefore: d.floor, Limit: streamPage}, d.spare)
+	spare := d.spare
+	p, err := patient(d, func() (readPage, error) {
+		return d.s.readInto(ctx, d.o, d.st.sub, Query{After: d.at, NotBefore: d.floor, Limit: streamPage}, maxStreamBytes, spare)
+	})
 	if err == nil {
 		d.page, d.spare = &p, nil
 	}
@@ -251,17 +284,46 @@ func (d *delivery) recheck(ctx context.Context) error {
 	if t := auth.TokenInfoFromContext(ctx); t != nil && !t.Expiration.IsZero() && time.Now().After(t.Expiration) {
 		return refuse(Forbidden, "reason", "token expired")
 	}
-	if !d.s.visible(ctx, d.o, d.st.sub.Principal) {
+	seen, err := patient(d, func() (bool, error) { return d.s.visible(ctx, d.o, d.st.sub.Principal) })
+	if err != nil {
+		return err
+	}
+	if !seen {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		return refuse(NotFound, "kind", "event")
 	}
-	if err := d.s.permit(ctx, d.o, d.st.sub); err != nil {
+	if _, err := patient(d, func() (struct{}, error) { return struct{}{}, d.s.permit(ctx, d.o, d.st.sub) }); err != nil {
 		return err
 	}
 	d.checked = time.Now()
 	return nil
+}
+
+// patient calls what others wrote and keeps the heartbeats coming meanwhile.
+func patient[T any](d *delivery, f func() (T, error)) (v T, err error) {
+	if _, quick := d.o.Backend.(*Log); d.alive.IsZero() || quick && d.o.Check == nil && d.o.Visible == nil {
+		return f()
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		v, err = f()
+	}()
+	for {
+		t := time.NewTimer(time.Until(d.alive.Add(d.s.config.Heartbeat)))
+		select {
+		case <-done:
+			t.Stop()
+			return v, err
+		case <-t.C:
+		}
+		if werr := d.beat(); werr != nil {
+			<-done
+			return *new(T), werr
+		}
+	}
 }
 
 // hiccup tells of a failure that is tried again, and waits before that.

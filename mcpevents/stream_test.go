@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -190,18 +191,20 @@ func TestSE39EachEventHasItsCursor(t *testing.T) {
 }
 
 func TestSE40Heartbeats(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		l := rawLog(LogConfig{})
 		s, m := rawServer(t, ServerConfig{}, rawType(l))
 		p := rawDial(t, t.Context(), s, m)
 		p.send(rawCall("s", methodStream, `"name":"alert","arguments":{"min":100},`))
 		want(t, p, noteActive)
-		go func() { // events that are not for this stream do not keep it silent
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		wg.Go(func() { // events that are not for this stream do not keep it silent
 			for range 50 { // 350 s of them
 				time.Sleep(7*time.Second + time.Millisecond)
 				_ = l.Append(rawEvent("x", 1))
 			}
-		}()
+		})
 		last, before := time.Now(), Cursor("")
 		for beat := range 30 {
 			h := want(t, p, noteHeartbeat)
@@ -219,7 +222,7 @@ func TestSE40Heartbeats(t *testing.T) {
 }
 
 func TestSE40HeartbeatsDuringHiccups(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		b := &hiccuping{Log: rawLog(LogConfig{})}
 		s, m := rawServer(t, ServerConfig{}, rawType(b))
 		p := rawDial(t, t.Context(), s, m)
@@ -267,20 +270,22 @@ func (b *hiccuping) Read(ctx context.Context, sub Subscription, q Query) (Page, 
 }
 
 func TestSE42HeartbeatNeverPassesAnEvent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		l := rawLog(LogConfig{})
 		s, m := rawServer(t, ServerConfig{Heartbeat: time.Millisecond}, rawType(l))
 		p := rawDial(t, t.Context(), s, m)
 		p.send(rawCall("s", methodStream, `"name":"alert","arguments":{"min":3},`))
 		want(t, p, noteActive)
-		go func() {
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		wg.Go(func() {
 			for i := range 2000 { // one in two is for the stream
 				_ = l.Append(rawEvent(strconv.Itoa(i+1), 2+i%2))
 				if i%7 == 0 {
 					time.Sleep(3 * time.Millisecond / 2)
 				}
 			}
-		}()
+		})
 		sequence := func(c Cursor) int {
 			n, err := strconv.Atoi(strings.TrimPrefix(string(c), l.epoch+":"))
 			if err != nil {
@@ -320,7 +325,7 @@ func TestSE43HiccupLeavesTheStream(t *testing.T) {
 		"hang":  func(b *hiccuping, on bool) { b.hang.Store(on) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				b := &hiccuping{Log: rawLog(LogConfig{})}
 				s, m := rawServer(t, ServerConfig{}, rawType(b))
 				p := rawDial(t, t.Context(), s, m)
@@ -356,7 +361,7 @@ func TestSE43HiccupLeavesTheStream(t *testing.T) {
 }
 
 func TestSE43WaitFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		b := &waitless{Log: rawLog(LogConfig{})}
 		s, m := rawServer(t, ServerConfig{}, rawType(b))
 		p := rawDial(t, t.Context(), s, m)
@@ -400,7 +405,7 @@ func (b *restless) Read(ctx context.Context, sub Subscription, q Query) (Page, e
 }
 
 func TestRestlessBackendIsPaced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		b := &restless{Log: rawLog(LogConfig{})}
 		s, m := rawServer(t, ServerConfig{}, rawType(b))
 		p := rawDial(t, t.Context(), s, m)

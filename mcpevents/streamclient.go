@@ -84,6 +84,8 @@ type streaming struct {
 	s    *Session
 	x    *wire.Exchange
 	name string
+	size int  // bytes of the last note
+	null bool // the last note says that there is no position, rather than nothing of one
 }
 
 func (s *Session) open(ctx context.Context, sub Subscription, q StreamQuery) (*streaming, error) {
@@ -99,7 +101,7 @@ func (s *Session) open(ctx context.Context, sub Subscription, q StreamQuery) (*s
 	if err != nil {
 		return nil, err
 	}
-	return &streaming{s, x, sub.Name}, nil
+	return &streaming{s: s, x: x, name: sub.Name}, nil
 }
 
 // ready reports whether next returns at once.
@@ -112,6 +114,7 @@ func (st *streaming) close() { st.x.Close() }
 func (st *streaming) next(ctx context.Context) (Note, error) {
 	n, err := st.x.Next(ctx)
 	if err == nil {
+		st.size = len(n.Params)
 		return st.note(n), nil
 	}
 	raw, ok := st.x.Result()
@@ -146,6 +149,7 @@ func (st *streaming) note(n wire.Note) Note {
 	}
 	err := json.Unmarshal(n.Params, &p)
 	cursor, ok := parseCursor(p.Cursor)
+	st.null = len(p.Cursor) > 0 && cursor == ""
 	switch n.Method {
 	case noteTerminated: // the end, however badly it is told
 		if p.Error == nil {

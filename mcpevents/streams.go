@@ -14,18 +14,36 @@ type stream struct {
 func (s *Server) admit(sub Subscription) (*stream, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.closed:
-		return nil, refuse(Internal, "reason", "closing")
-	case len(s.streams) >= s.config.MaxAllStreams:
-		return nil, refuse(ResourceExhausted, "limit", "streams")
-	case s.count[sub.Principal] >= s.config.MaxStreams:
-		return nil, refuse(ResourceExhausted, "limit", "streams", "max", s.config.MaxStreams)
+	if err := s.enterLocked(sub.Principal); err != nil {
+		return nil, err
 	}
 	st := &stream{sub: sub}
 	s.streams[st] = true
-	s.count[sub.Principal]++
 	return st, nil
+}
+
+// enterLocked counts a stream or a listen, within the quotas.
+func (s *Server) enterLocked(principal string) error {
+	switch {
+	case s.closed:
+		return refuse(Internal, "reason", "closing")
+	case len(s.streams)+len(s.watches) >= s.config.MaxAllStreams:
+		return refuse(ResourceExhausted, "limit", "streams")
+	case s.count[principal] >= s.config.MaxStreams:
+		return refuse(ResourceExhausted, "limit", "streams", "max", s.config.MaxStreams)
+	}
+	s.count[principal]++
+	return nil
+}
+
+// leaveLocked is the opposite, once it is off the books.
+func (s *Server) leaveLocked(principal string) {
+	if s.count[principal]--; s.count[principal] == 0 {
+		delete(s.count, principal)
+	}
+	if s.closed && len(s.streams)+len(s.watches) == 0 {
+		close(s.idle)
+	}
 }
 
 // leave takes a stream off the books.
@@ -36,12 +54,7 @@ func (s *Server) leave(st *stream) {
 		st.poke()
 	}
 	delete(s.streams, st)
-	if s.count[st.sub.Principal]--; s.count[st.sub.Principal] == 0 {
-		delete(s.count, st.sub.Principal)
-	}
-	if s.closed && len(s.streams) == 0 {
-		close(s.idle)
-	}
+	s.leaveLocked(st.sub.Principal)
 }
 
 // phase begins a part of a stream's life in which its type stays as it is. The

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -108,7 +109,7 @@ func (h *webhooks) create(ctx context.Context, w *wish, id string, now time.Time
 		}
 		r = &webhookRecord{
 			Life: life, Principal: w.sub.Principal, Name: w.sub.Name, Arguments: w.sub.Arguments, URL: w.callback,
-			Expires: expires, Position: at,
+			Schemas: schemasDigest(w.offer), Expires: expires, Position: at,
 		}
 		r.rotate(w.secret, now, h.c.Rotation)
 		return r, put, nil
@@ -179,12 +180,9 @@ func (h *webhooks) unsubscribe(ctx context.Context, p *pollParams) (*unsubscribe
 	if p == nil {
 		p = &pollParams{}
 	}
-	principal, err := h.s.principal(ctx)
+	principal, err := h.principal(ctx)
 	if err != nil {
 		return nil, err
-	}
-	if principal == "" {
-		return nil, &Error{Kind: Forbidden}
 	}
 	sub := Subscription{Principal: principal}
 	var ok bool
@@ -217,17 +215,23 @@ func (h *webhooks) unsubscribe(ctx context.Context, p *pollParams) (*unsubscribe
 	return &unsubscribeResult{ResultType: complete}, nil
 }
 
+// principal is who asks: somebody. A name that is no UTF-8 would be another's in
+// the store.
+func (h *webhooks) principal(ctx context.Context) (string, error) {
+	principal, err := h.s.principal(ctx)
+	if err == nil && (principal == "" || !utf8.ValidString(principal)) {
+		err = &Error{Kind: Forbidden}
+	}
+	return principal, err
+}
+
 // wish checks what a client asks for, up to the secret.
 func (h *webhooks) wish(ctx context.Context, p *pollParams) (*wish, error) {
 	if p == nil {
 		p = &pollParams{}
 	}
-	principal, err := h.s.principal(ctx)
-	if err != nil {
+	if _, err := h.principal(ctx); err != nil {
 		return nil, err
-	}
-	if principal == "" {
-		return nil, &Error{Kind: Forbidden}
 	}
 	d, err := parseDelivery(p.Delivery)
 	if err != nil {

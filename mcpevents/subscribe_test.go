@@ -21,6 +21,8 @@ func TestSE70NoPrincipalIsForbidden(t *testing.T) {
 		refused(t, "subscribe to nothing", err, Forbidden, "", "")
 		_, err = w.s.webhooks.unsubscribe(context.Background(), ask(nil))
 		refused(t, "unsubscribe", err, Forbidden, "", "")
+		_, err = w.s.webhooks.subscribe(as("a\xff"), ask(nil))
+		refused(t, "a principal that is no UTF-8", err, Forbidden, "", "")
 		if n := len(w.e.all("*")); n != 0 {
 			t.Errorf("%d requests went out, want none", n)
 		}

@@ -58,7 +58,7 @@ type SubscriptionWrite struct {
 
 // MemorySubscriptions is a [SubscriptionStore] in memory: subscriptions end with
 // the process, and clients make them again at their next refresh. For tests, and
-// where that is fine.
+// where that is fine. The zero value is an empty one.
 type MemorySubscriptions struct {
 	mu      sync.Mutex
 	version uint64 // of the last write of any key
@@ -104,6 +104,9 @@ func (m *MemorySubscriptions) Write(ctx context.Context, writes []SubscriptionWr
 		if w.Value == nil {
 			delete(m.records, w.Key)
 			continue
+		}
+		if m.records == nil {
+			m.records = make(map[string]memoryRecord)
 		}
 		m.records[w.Key] = memoryRecord{m.version, slices.Clone(w.Value), w.Due}
 	}

@@ -94,6 +94,13 @@ func TestMemorySubscriptions(t *testing.T) {
 	}
 }
 
+func TestMemorySubscriptionsZeroValue(t *testing.T) {
+	var m MemorySubscriptions
+	if v, err := m.Write(t.Context(), []SubscriptionWrite{{Key: "a", Value: []byte("x")}}); err != nil || v[0] == 0 {
+		t.Errorf("Write = %v, %v, want a version", v, err)
+	}
+}
+
 func TestMemorySubscriptionsUnderRaces(t *testing.T) {
 	m := NewMemorySubscriptions()
 	var won sync.Map

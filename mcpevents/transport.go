@@ -67,7 +67,9 @@ type HandlerConfig struct {
 // for protocol 2026-07-28, with them for older revisions, on one path. It serves
 // events/stream and the extension's part of subscriptions/listen itself. Put
 // authentication in front of it: auth.RequireBearerToken of the SDK. Listen on a
-// loopback address unless others are meant to reach it.
+// loopback address unless others are meant to reach it. Middleware whose
+// ResponseWriter has neither Flush nor Unwrap, as http.TimeoutHandler's, makes
+// streams impossible: they are answered with status 500, and the log tells why.
 func (s *Server) Handler(m *mcp.Server, c HandlerConfig) http.Handler {
 	if c.CrossOrigin == nil {
 		c.CrossOrigin = http.NewCrossOriginProtection()
@@ -92,5 +94,8 @@ func (s *Server) Handler(m *mcp.Server, c HandlerConfig) http.Handler {
 		Plain:   part(mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true, JSONResponse: true}),
 		Old:     part(mcp.StreamableHTTPOptions{SessionTimeout: c.SessionTimeout}),
 		MaxBody: c.MaxBody, Timeout: c.WriteTimeout, AnyHost: c.AnyHost,
+		Stuck: func() {
+			s.log.Error("mcpevents: Handler: a ResponseWriter that cannot be flushed carries no streams; see to the middleware around it")
+		},
 	})
 }

@@ -120,7 +120,7 @@ func TestSE52StreamHeaders(t *testing.T) {
 }
 
 func TestOP23Statuses(t *testing.T) {
-	s, m := rawServer(t, ServerConfig{MaxPolls: 1}, alerts()...)
+	s, m := rawServer(t, ServerConfig{}, alerts()...)
 	h := rawListen(t, s, m, HandlerConfig{})
 	for _, c := range []struct {
 		method, params string
@@ -392,6 +392,7 @@ func TestOP42OlderPeersWithTheSwitch(t *testing.T) {
 	push := rawType(l)
 	push.Name, push.Modes = "pushed", []Mode{Push}
 	s, m := rawServer(t, ServerConfig{Compat: true}, rawType(l), push)
+	h := rawListen(t, s, m, HandlerConfig{})
 	p, hello := oldPipe(t, s, m)
 	if !strings.Contains(hello, `"events":{"listChanged":true}`) {
 		t.Errorf("initialize = %s, want the capability at the top", hello)
@@ -407,7 +408,7 @@ func TestOP42OlderPeersWithTheSwitch(t *testing.T) {
 	p.send(`{"jsonrpc":"2.0","id":3,"method":"events/poll","params":{"name":"nope"}}`)
 	wantError(t, p.next(), -32011, `{"kind":"event"}`)
 
-	call := oldPeer(t, rawListen(t, s, m, HandlerConfig{}).URL)
+	call := oldPeer(t, h.URL)
 	if r := rawList(t, call(1, methodList, "")); len(r.Events) != 1 || fmt.Sprint(r.Events[0].Delivery) != "[poll]" {
 		t.Errorf("list over HTTP = %+v, want what can be polled", r)
 	}

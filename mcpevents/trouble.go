@@ -56,8 +56,8 @@ func (e *TerminatedError) Error() string {
 // Unwrap returns the reason.
 func (e *TerminatedError) Unwrap() error { return e.Cause }
 
-// A StatusError is an HTTP answer that is no success and has no JSON-RPC error in
-// it.
+// A StatusError is an HTTP answer that is no success. Where a JSON-RPC error is in
+// it, the [Error] is wrapped beside this one.
 type StatusError struct {
 	Status     int
 	RetryAfter time.Duration // what the server asked for, an hour at most; zero: it did not
@@ -131,15 +131,19 @@ func (e *Error) label() string {
 }
 
 // Permanent reports whether trying again, unchanged, is of no use: the server
-// refused or terminated the subscription (by anything but ResourceExhausted,
-// CallbackEndpointError and internal errors), the credentials are refused, the extension, the type or a
-// usable mode is not there.
+// terminated the subscription, or refused it with InvalidParams, NotFound,
+// Forbidden, Unsupported or MethodNotFound; the credentials are refused; the
+// extension, the type or a usable mode is not there. All else, codes that are not
+// known among them, may pass.
 func Permanent(err error) bool {
 	if _, ok := errors.AsType[*TerminatedError](err); ok {
 		return true
 	}
 	if e, ok := errors.AsType[*Error](err); ok {
-		return e.Kind != ResourceExhausted && e.Kind != CallbackEndpointError && e.Kind != Internal
+		switch e.Kind {
+		case InvalidParams, NotFound, Forbidden, Unsupported, MethodNotFound:
+			return true
+		}
 	}
 	if e, ok := errors.AsType[*StatusError](err); ok {
 		return e.Status == 401 || e.Status == 403

@@ -1,6 +1,7 @@
 package mcpevents
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,7 +28,9 @@ type Type struct {
 	// out here as well.
 	Modes []Mode
 	// Input is the JSON Schema (draft 2020-12) of arguments, Payload that of
-	// data; nil is that of any object. For the life of a name they may only gain
+	// data; nil is that of any object. One that is wrong is refused, and so is
+	// one that takes too much work, refers to itself without going into the
+	// value, or has an $id inside. For the life of a name they may only gain
 	// optional members: see [Server.Replace].
 	Input, Payload json.RawMessage
 	// Meta is the descriptor's metadata.
@@ -41,7 +44,8 @@ type Type struct {
 	// arguments: nil, or an *[Error], ErrForbidden as a rule. It is asked before
 	// anything is provisioned, and again every [ServerConfig].Recheck as long as
 	// events are delivered; on any other error the delivery pauses until it is
-	// answered. A nil Check lets everybody.
+	// answered. It gets a heartbeat's time at most, and must return when ctx
+	// ends. A nil Check lets everybody.
 	Check func(ctx context.Context, sub Subscription) error
 	// Visible tells whether a principal may know of the type; nil is everybody.
 	// Whom it is hidden from gets NotFound.
@@ -70,10 +74,10 @@ func (s *Server) newOffer(t Type) (*offer, error) {
 	}
 	o := &offer{Type: t}
 	var err error
-	if o.input, err = newSchema(t.Input); err != nil {
+	if o.input, err = offeredSchema(t.Input); err != nil {
 		return fail(fmt.Errorf("Input: %w", err))
 	}
-	if o.payload, err = newSchema(t.Payload); err != nil {
+	if o.payload, err = offeredSchema(t.Payload); err != nil {
 		return fail(fmt.Errorf("Payload: %w", err))
 	}
 	if len(o.Input) == 0 {
@@ -85,11 +89,26 @@ func (s *Server) newOffer(t Type) (*offer, error) {
 	if o.modes, err = s.modesOf(t); err != nil {
 		return fail(err)
 	}
-	if _, err := json.Marshal(o.descriptor(o.modes)); err != nil {
+	if o.Meta, err = ownMeta(t.Meta); err != nil {
 		return fail(fmt.Errorf("Meta: %w", err))
 	}
 	o.key = o.Name + "\x00" + string(o.Payload)
 	return o, nil
+}
+
+// ownMeta is a copy: what the app does with its own later does not matter.
+func ownMeta(m map[string]any) (map[string]any, error) {
+	if len(m) == 0 {
+		return nil, nil
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber() // large integers stay whole
+	var own map[string]any
+	return own, d.Decode(&own)
 }
 
 func checkName(name string) error {
@@ -164,8 +183,8 @@ func (s *Server) Offer(t Type) error {
 		return fmt.Errorf("mcpevents: type %q is offered already", t.Name)
 	}
 	s.offers[t.Name] = o
+	s.attachLocked(o)
 	s.mu.Unlock()
-	attach(o)
 	s.changed(t.Name, BreaksNothing)
 	return nil
 }
@@ -175,13 +194,14 @@ func (s *Server) Offer(t Type) error {
 func (s *Server) Withdraw(name string) bool {
 	s.mu.Lock()
 	o := s.offers[name]
-	delete(s.offers, name)
-	s.pokeLocked(name, refuse(NotFound, "kind", "event"))
-	s.mu.Unlock()
-	if o == nil {
+	if o == nil { // and an empty name is not all of them
+		s.mu.Unlock()
 		return false
 	}
+	delete(s.offers, name)
 	detach(o)
+	s.pokeLocked(name, refuse(NotFound, "kind", "event"))
+	s.mu.Unlock()
 	s.changed(name, BreaksNothing)
 	return true
 }
@@ -211,10 +231,10 @@ func (s *Server) Replace(t Type, breaks Break) error {
 	if breaks != BreaksNothing {
 		over = schemaChanged(breaks)
 	}
+	detach(old)
+	s.attachLocked(o)
 	s.pokeLocked(t.Name, over)
 	s.mu.Unlock()
-	detach(old)
-	attach(o)
 	s.changed(t.Name, breaks)
 	return nil
 }
@@ -232,9 +252,9 @@ func schemaChanged(b Break) *Error {
 	return refuse(Unsupported, "feature", string(b), "reason", "schema_changed")
 }
 
-// attach lets a log make events ready as they come.
-func attach(o *offer) {
-	if l, ok := o.Backend.(*Log); ok && l != nil {
+// attachLocked lets a log make events ready as they come.
+func (s *Server) attachLocked(o *offer) {
+	if l, ok := o.Backend.(*Log); ok && l != nil && !s.closed {
 		l.attach(o)
 	}
 }

@@ -53,6 +53,16 @@ func (s *Server) watching() int {
 	return len(s.watches)
 }
 
+// watched waits until n listens are open.
+func watched(t *testing.T, s *Server, n int) {
+	t.Helper()
+	for began := time.Now(); s.watching() != n; time.Sleep(time.Millisecond) {
+		if time.Since(began) > 5*time.Second {
+			t.Fatalf("%d listens are open, want %d", s.watching(), n)
+		}
+	}
+}
+
 // calm fails where anything comes of p within a moment. It ends p.
 func calm(t *testing.T, p rawNext) {
 	t.Helper()
@@ -93,7 +103,7 @@ func TestSE56OnlyOurs(t *testing.T) {
 				t.Errorf("step %d: %s", i, m.Text)
 			}
 		}
-		_ = s.Close()
+		go s.Close()
 		if m := p.next(); string(m.ID) != `"l1"` || string(m.Result) != `{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":"l1"}}` {
 			t.Errorf("last = %s, want the closing result", m.Text)
 		}
@@ -130,13 +140,7 @@ func TestSE56Mixed(t *testing.T) {
 		case *rawStream:
 			p.close()
 		}
-		for range 100 {
-			if s.watching() == 0 {
-				return
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		t.Errorf("%d watches after the listen, want none", s.watching())
+		watched(t, s, 0)
 	})
 }
 
@@ -151,7 +155,7 @@ func TestSE56MixedWhereTheSDKHasNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(t, p, noteListChanged)
-		_ = s.Close()
+		go s.Close()
 		if m := p.next(); string(m.ID) != `"l"` || m.Result == nil {
 			t.Errorf("last = %s, want the closing result", m.Text)
 		}
@@ -194,9 +198,7 @@ func TestListenThatIsCancelled(t *testing.T) {
 	p.send(rawCall("l", methodListen, `"notifications":{"eventsListChanged":true},`))
 	want(t, p, noteAcknowledged)
 	p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"l"}}`)
-	for s.watching() != 0 {
-		time.Sleep(time.Millisecond)
-	}
+	watched(t, s, 0)
 	if err := s.Offer(Type{Name: "a", Backend: rawLog(LogConfig{})}); err != nil {
 		t.Fatal(err)
 	}

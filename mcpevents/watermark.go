@@ -109,7 +109,7 @@ func (w *window) state() (settled []Cursor, tried []storedTry) {
 		case d.event == nil:
 		case d.done:
 			settled = append(settled, d.cursor)
-		case d.N > 0:
+		case d.First != 0:
 			tried = append(tried, storedTry{d.cursor, d.tries})
 		}
 	}
@@ -123,12 +123,12 @@ func (w *window) state() (settled []Cursor, tried []storedTry) {
 }
 
 // next is when the earliest waiting event may be tried; zero: none waits.
-func (w *window) next(now time.Time) (at time.Time) {
+func (w *window) next(now time.Time, due func(ms int64, now time.Time) time.Time) (at time.Time) {
 	for _, d := range w.list {
 		if d.done || d.flying {
 			continue
 		}
-		t := moment(d.Next)
+		t := due(d.Next, now)
 		if d.Next == 0 {
 			t = now
 		}

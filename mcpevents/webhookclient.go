@@ -37,8 +37,9 @@ type GrantDelivery struct {
 }
 
 // Subscribe makes or renews a webhook subscription with one request. Errors:
-// [Error] where the server refuses, [ErrTimeout], and those of the transport. A
-// [Receiver] keeps one alive.
+// [Error] where the server refuses, and those of [Session.Poll]; one that says no
+// more than that WebhookTarget.Secret is not set. A [Receiver] keeps a
+// subscription alive.
 func (s *Session) Subscribe(ctx context.Context, sub Subscription, w WebhookTarget) (*Grant, error) {
 	req, err := newWanted(sub)
 	if err != nil {
@@ -107,7 +108,7 @@ func (s *Session) Unsubscribe(ctx context.Context, sub Subscription, url string)
 	req.Delivery = &callback{URL: url}
 	var answer struct{}
 	err = s.ask(ctx, methodUnsubscribe, req, &answer)
-	if e, ok := errors.AsType[*Error](err); ok && e.Kind == NotFound && e.member("kind") != "event" {
+	if e, ok := errors.AsType[*Error](err); ok && e.Kind == NotFound {
 		return nil
 	}
 	return err

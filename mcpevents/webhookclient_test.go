@@ -60,7 +60,7 @@ func TestCE62UnsubscribedAlreadyIsDone(t *testing.T) {
 		{`{"code":-32023,"message":"NotFound","data":{"kind":"subscription"}}`, nil},
 		{`{"code":-32023,"message":"NotFound"}`, nil},
 		{`{"code":-32011,"message":"NotFound"}`, nil},
-		{`{"code":-32023,"message":"NotFound","data":{"kind":"event"}}`, ErrNotFound},
+		{`{"code":-32023,"message":"NotFound","data":{"kind":"event"}}`, nil},
 		{`{"code":-32024,"message":"Forbidden"}`, ErrForbidden},
 	} {
 		synctest.Test(t, func(t *testing.T) {

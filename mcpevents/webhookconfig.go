@@ -44,7 +44,8 @@ type WebhookConfig struct {
 	// Attempts is how often an event is tried: 5 for zero. RetryWindow is how
 	// long it is tried: 15 min for zero. Between attempts pass Backoff (2 s for
 	// zero), then six times as long each time, or what Retry-After asks for;
-	// time in suspension does not count. Then the event is given up.
+	// time in suspension does not count. A 429 or 503 with Retry-After takes
+	// none of the attempts. Then the event is given up.
 	Attempts    int
 	RetryWindow time.Duration
 	Backoff     time.Duration
@@ -57,7 +58,8 @@ type WebhookConfig struct {
 	// gap is then told by truncated in the answer to the next refresh.
 	NoEnvelopes bool
 
-	// Parallel is how many requests are under way in all: 256 for zero.
+	// Parallel is how many requests are under way in all: 256 for zero. A
+	// principal has a quarter of them at most.
 	// PerSubscription is how many of one subscription: 4 for zero, and one
 	// while its endpoint fails. With 1 events arrive in order while none fails.
 	Parallel, PerSubscription int
@@ -82,7 +84,8 @@ type WebhookConfig struct {
 	Rotation time.Duration
 	// Lease is how long a server holds a subscription without a sign of life
 	// before another server may take it: 60 s for zero. It is at least four
-	// times Timeout, else it is raised to that.
+	// times Timeout, else it is raised to that. After a server that was killed,
+	// nothing is delivered for that long.
 	Lease time.Duration
 	// Scan is how often a server looks for subscriptions that nobody holds: 1 s
 	// for zero.

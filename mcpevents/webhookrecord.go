@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 )
 
@@ -19,6 +21,7 @@ type webhookRecord struct {
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"`
 	URL       string          `json:"url"`
+	Schemas   string          `json:"schemas"` // a digest of those that it was made for
 	Secrets   []storedSecret  `json:"secrets"` // the newest first
 	Expires   int64           `json:"expires,omitempty"`
 
@@ -47,6 +50,9 @@ type storedSecret struct {
 	Key   []byte `json:"key"`
 	Until int64  `json:"until,omitempty"` // zero: the one in use
 }
+
+// Format hides the secret under every verb.
+func (storedSecret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(hidden)) }
 
 // storedTry is an event that was tried and failed.
 type storedTry struct {
@@ -80,6 +86,12 @@ func webhookKey(sub Subscription, callback string) string {
 	b, _ := json.Marshal([]string{sub.Principal, callback, sub.Name, string(sub.Arguments)})
 	sum := sha256.Sum256(b)
 	return "sub_" + hex.EncodeToString(sum[:16])
+}
+
+// schemasDigest stands for the schemas of a type.
+func schemasDigest(o *offer) string {
+	sum := sha256.Sum256([]byte(string(o.Input) + "\x00" + string(o.Payload)))
+	return hex.EncodeToString(sum[:8])
 }
 
 // newMessageID returns an id for an envelope of a type.
@@ -159,6 +171,11 @@ func (r *webhookRecord) rotate(s Secret, now time.Time, grace time.Duration) {
 		list = append(list, storedSecret{r.Secrets[0].Key, now.Add(grace).UnixMilli()})
 	}
 	r.Secrets = list
+}
+
+// prune forgets the secrets that nothing is signed with any more.
+func (r *webhookRecord) prune(now time.Time) {
+	r.Secrets = slices.DeleteFunc(slices.Clone(r.Secrets), func(s storedSecret) bool { return s.Until != 0 && s.Until <= now.UnixMilli() })
 }
 
 // signing returns the secrets that a delivery is signed with now.

@@ -25,13 +25,17 @@ type webhooks struct {
 	close   func() // idle connections
 
 	challenges rates
-	slots      chan struct{} // a place for each request under way
+	places     *places       // of the requests under way
 	wake       chan struct{} // a subscription is there that nobody holds
 
 	mu        sync.Mutex
 	running   bool
 	couriers  map[string]*courier // by the subscription's id
 	withdrawn map[string]bool     // types that this process offered once
+
+	// By type: the digests of the schemas since the last change that broke. A
+	// type that is not there had none.
+	unbroken map[string]map[string]bool
 }
 
 // newWebhooks returns the webhook side of s.
@@ -43,8 +47,8 @@ func newWebhooks(s *Server, c WebhookConfig) (*webhooks, error) {
 	h := &webhooks{
 		s: s, c: c, trusted: list, log: c.Logger, owner: randomHex(8), ledger: ledger{store: c.Store},
 		tripper: c.tripper, close: func() {},
-		challenges: rates{max: c.Challenges}, slots: make(chan struct{}, c.Parallel), wake: make(chan struct{}, 1),
-		couriers: make(map[string]*courier), withdrawn: make(map[string]bool),
+		challenges: rates{max: c.Challenges}, places: newPlaces(c.Parallel), wake: make(chan struct{}, 1),
+		couriers: make(map[string]*courier), withdrawn: make(map[string]bool), unbroken: make(map[string]map[string]bool),
 	}
 	if h.log == nil {
 		h.log = s.log
@@ -57,7 +61,7 @@ func newWebhooks(s *Server, c WebhookConfig) (*webhooks, error) {
 		h.tripper, h.close = t, t.CloseIdleConnections
 	}
 	h.records = codec[webhookRecord]{
-		decode: decodeRecord, encode: encodeRecord,
+		decode: decodeRecord, encode: func(r *webhookRecord) ([]byte, error) { r.prune(time.Now()); return encodeRecord(r) },
 		due: func(r *webhookRecord) time.Time { return r.due(time.Now(), c.Abandon) },
 	}
 	return h, nil
@@ -66,12 +70,18 @@ func newWebhooks(s *Server, c WebhookConfig) (*webhooks, error) {
 // changed tells the deliveries of a type that it came, was withdrawn, replaced,
 // or broken for who subscribed before.
 func (h *webhooks) changed(name string, breaks Break) {
-	gone := h.s.offer(name) == nil
+	o := h.s.offer(name)
 	h.mu.Lock()
-	if gone {
+	if o == nil {
 		h.withdrawn[name] = true // no more names than were ever offered
 	} else {
 		delete(h.withdrawn, name)
+		if breaks != BreaksNothing {
+			h.unbroken[name] = make(map[string]bool)
+		}
+		if h.unbroken[name] != nil {
+			h.unbroken[name][schemasDigest(o)] = true
+		}
 	}
 	var list []*courier
 	for _, c := range h.couriers {
@@ -84,6 +94,14 @@ func (h *webhooks) changed(name string, breaks Break) {
 		c.poke(breaks)
 	}
 	h.look()
+}
+
+// broken reports whether a change broke what was subscribed to with these
+// schemas, also while nobody delivered it.
+func (h *webhooks) broken(name, schemas string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.unbroken[name] != nil && !h.unbroken[name][schemas]
 }
 
 // look has the scan look for subscriptions now.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -335,8 +336,16 @@ func refused(t *testing.T, what string, err error, kind Kind, member, value stri
 	}
 }
 
-// bubble runs f in a bubble.
-func bubble(t *testing.T, f func(t *testing.T)) { t.Helper(); synctest.Test(t, f) }
+// bubble runs f in a bubble. What goes round and round in there, so that its clock
+// stands still or runs on for ever, is ended by the clock outside.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	defer time.AfterFunc(3*time.Minute, func() {
+		debug.SetTraceback("all")
+		panic(t.Name() + " does not end")
+	}).Stop()
+	synctest.Test(t, f)
+}
 
 // settle lets everything come to rest.
 func settle() { synctest.Wait() }

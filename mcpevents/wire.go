@@ -24,6 +24,12 @@ type listParams struct {
 	Cursor string `json:"cursor,omitempty"` // of the pages of the catalogue, not of events
 }
 
+// listQuery is listParams as a server reads it.
+type listQuery struct {
+	mcp.ParamsBase
+	Cursor json.RawMessage `json:"cursor,omitempty"`
+}
+
 type listResult struct {
 	mcp.ResultBase
 	ResultType string       `json:"resultType"`

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	attend "github.com/attend-go/attend/core"
@@ -26,11 +27,16 @@ func Permanent(err error) bool {
 	if t, ok := errors.AsType[*mcpevents.TerminatedError](err); ok {
 		return errors.Is(t, mcpevents.ErrNotFound) || errors.Is(t, mcpevents.ErrForbidden)
 	}
+	if e, ok := errors.AsType[*mcpevents.StatusError](err); ok {
+		switch { // whatever answer lies in it
+		case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
+			return true
+		case e.Status == http.StatusTooManyRequests || e.Status >= http.StatusInternalServerError:
+			return false
+		}
+	}
 	if _, ok := errors.AsType[*mcpevents.Error](err); ok {
 		return !errors.Is(err, mcpevents.ErrResourceExhausted)
-	}
-	if e, ok := errors.AsType[*mcpevents.StatusError](err); ok {
-		return e.Status == 401 || e.Status == 403
 	}
 	for _, end := range []error{mcpevents.ErrNotOffered, mcpevents.ErrNoMode, mcpevents.ErrNoReplay} {
 		if errors.Is(err, end) {
@@ -59,7 +65,7 @@ func (s *Source) outcome(err error) error {
 
 // retryAfter is how long the server wants to be left alone; zero: it did not say.
 func retryAfter(err error) time.Duration {
-	if e, ok := errors.AsType[*mcpevents.StatusError](err); ok {
+	if e, ok := errors.AsType[*mcpevents.StatusError](err); ok && e.RetryAfter > 0 {
 		return e.RetryAfter
 	}
 	e, ok := errors.AsType[*mcpevents.Error](err)

@@ -86,7 +86,8 @@ func (d *Sessions) Close() error {
 // that a new one is better.
 func suspect(err error) bool {
 	if _, ok := errors.AsType[*mcpevents.StatusError](err); ok {
-		return true
+		_, answered := errors.AsType[*mcpevents.Error](err)
+		return !answered // a server that answers is there
 	}
 	for _, e := range []error{mcpevents.ErrClosed, mcpevents.ErrLost, mcpevents.ErrTimeout, mcpevents.ErrProtocol} {
 		if errors.Is(err, e) {

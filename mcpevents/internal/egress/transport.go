@@ -58,8 +58,14 @@ func New(c Config) *Transport {
 		TLSHandshakeTimeout:    c.DialTimeout,
 		MaxResponseHeaderBytes: maxResponseHeader,
 		MaxIdleConns:           maxIdleConns,
-		MaxIdleConnsPerHost:    4,
-		IdleConnTimeout:        c.IdleTimeout,
+		// A connection of HTTP/1 serves one request: net/http logs what a peer
+		// sends over an idle one, and that text is a stranger's. Those of HTTP/2
+		// are kept elsewhere.
+		MaxIdleConnsPerHost: -1,
+		IdleConnTimeout:     c.IdleTimeout,
+		// A connection whose way was cut takes requests for ever, unless it is asked:
+		// it is given up within DialTimeout.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: c.DialTimeout / 2, PingTimeout: c.DialTimeout / 2},
 	}
 	return t
 }

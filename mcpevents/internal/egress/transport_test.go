@@ -1,17 +1,21 @@
 package egress
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -208,5 +212,120 @@ func TestNoProxy(t *testing.T) {
 	defer tr.CloseIdleConnections()
 	if err := get(t, tr, "https://example.com:"+port(t, s)+"/"); err != nil {
 		t.Errorf("request: %v, want none", err)
+	}
+}
+
+// A connection of HTTP/2 whose way is cut without a word is found out.
+func TestHTTP2ConnectionThatIsDead(t *testing.T) {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }))
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	defer srv.Close()
+	pool := x509.NewCertPool()
+	pool.AddCert(srv.Certificate())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var conns atomic.Int64
+	var cut atomic.Bool
+	pump := func(dst, src net.Conn, first bool) {
+		defer dst.Close()
+		b := make([]byte, 4096)
+		for {
+			n, err := src.Read(b)
+			if err != nil {
+				return
+			}
+			if first && cut.Load() {
+				continue // swallowed
+			}
+			if _, err := dst.Write(b[:n]); err != nil {
+				return
+			}
+		}
+	}
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", srv.Listener.Addr().String())
+			if err != nil {
+				return
+			}
+			first := conns.Add(1) == 1
+			go pump(in, out, first)
+			go pump(out, in, first)
+		}
+	}()
+	n := &names{m: map[string][]string{"example.com": {"127.0.0.1"}}}
+	tr := New(Config{Resolver: n, AllowLoopback: true, TLS: &tls.Config{RootCAs: pool}, IdleTimeout: 30 * time.Second, DialTimeout: 200 * time.Millisecond})
+	defer tr.CloseIdleConnections()
+	try := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://example.com:"+portOf(l.Addr().String())+"/", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := tr.RoundTrip(req)
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close()
+		b, err := io.ReadAll(res.Body)
+		if err == nil && string(b) != "HTTP/2.0" {
+			t.Errorf("the request went over %s", b)
+		}
+		return err
+	}
+	for range 3 {
+		if err := try(); err != nil {
+			t.Fatalf("request: %v", err)
+		}
+	}
+	if got := conns.Load(); got != 1 {
+		t.Errorf("%d connections for three requests over HTTP/2, want 1", got)
+	}
+	cut.Store(true)
+	for failed := 0; try() != nil; failed++ {
+		if failed == 10 {
+			t.Fatalf("%d requests in a row timed out on the dead connection", failed)
+		}
+	}
+}
+
+// What an endpoint sends after its answer reaches no log.
+func TestEndpointTextIsNotLogged(t *testing.T) {
+	var out bytes.Buffer
+	log.SetOutput(&out)
+	defer log.SetOutput(os.Stderr)
+	sent := make(chan struct{})
+	s, c := server(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		defer close(sent)
+		conn, rw, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, _ = rw.WriteString("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+		_ = rw.Flush()
+		time.Sleep(50 * time.Millisecond)
+		_, _ = rw.WriteString("FORGED: the endpoint's own text")
+		_ = rw.Flush()
+		time.Sleep(50 * time.Millisecond)
+	}))
+	n := &names{m: map[string][]string{"example.com": {"127.0.0.1"}}}
+	tr := New(Config{Resolver: n, AllowLoopback: true, TLS: c, IdleTimeout: time.Minute})
+	if err := get(t, tr, "https://example.com:"+port(t, s)+"/"); err != nil {
+		t.Fatal(err)
+	}
+	<-sent
+	tr.CloseIdleConnections()
+	if out.Len() != 0 {
+		t.Errorf("logged: %s", out.String())
 	}
 }

@@ -24,10 +24,11 @@ var (
 	ErrUnread   = errors.New("an answer cannot be read")
 )
 
-// A StatusError is an HTTP answer without a JSON-RPC error in it.
+// A StatusError is an HTTP answer that is no success.
 type StatusError struct {
 	Status     int
-	RetryAfter time.Duration // zero where the server did not say
+	RetryAfter time.Duration  // zero where the server did not say
+	Answer     *jsonrpc.Error // in its body; may be nil
 }
 
 // Error tells the status.

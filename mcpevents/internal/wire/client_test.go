@@ -53,6 +53,9 @@ func TestFrames(t *testing.T) {
 		{"data: a\n\ndata: b\n\n", "a b EOF"},
 		{"data:a\r\n\r\ndata: b", "a b EOF"},
 		{"data: a\ndata: b\n\n", "a\nb EOF"},
+		{"data: a\r\rdata: b\rdata: c\r\r", "a b\nc EOF"},
+		{"data: a\r\n\rdata: b\n\r\n", "a b EOF"},
+		{"\ufeffdata: a\n\n\ufeffdata: b\n\n", "a EOF"},
 		{": c\nid: 1\nretry: 2\nevent: message\ndata: a\n\n", "a EOF"},
 		{"event: other\ndata: a\n\nevent:\ndata: b\n\n", "b EOF"},
 		{"\n\n\n: \n\ndata\n\ndata:\n\ndata: a\n\n", "a EOF"},
@@ -235,5 +238,50 @@ func TestACommandSurvivesWhatItPrints(t *testing.T) {
 	}
 	if cmd.ProcessState == nil || time.Since(start) > 10*time.Second {
 		t.Errorf("the process is not gone after %v", time.Since(start))
+	}
+}
+
+// A CR ends a line, although a LF may follow that belongs to it.
+func TestFramesDoNotWaitBehindACR(t *testing.T) {
+	r, w := io.Pipe()
+	defer w.Close()
+	go func() { _, _ = io.WriteString(w, "data: a\r\r") }()
+	if b, err := newFrames(r, 40).next(); string(b) != "a" || err != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	take := &taker{session: "s-1", base: trip(func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusTemporaryRedirect, Header: http.Header{"Location": {"http://other.test/"}}, Body: http.NoBody}, nil
+	})}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://h.test/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := take.RoundTrip(req)
+	if err != nil || take.resp == nil || take.resp.StatusCode != http.StatusTemporaryRedirect || resp.StatusCode != http.StatusOK {
+		t.Errorf("%v, %v: a redirect is left to be followed, with the session", resp, err)
+	}
+}
+
+func TestAHandshakeIsReadOnce(t *testing.T) {
+	c := &Client{cfg: ClientConfig{MaxMessage: 1 << 20}}
+	c.shake.sent(methodInitialize, int64(1))
+	text := strings.Repeat(":\n", 1_000_000) + "\r\n" + `data: {"jsonrpc":"2.0","id":1,"result":{"capabilities":{"x":{}}}}` + "\r\n\r\n"
+	w := &witness{ReadCloser: io.NopCloser(&slowReader{strings.NewReader(text), 1000}), client: c, stream: true}
+	buf, start := make([]byte, 1000), time.Now()
+	for n := 0; n < len(text); {
+		m, err := w.Read(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += m
+	}
+	if d := time.Since(start); d > 2*time.Second {
+		t.Errorf("%d bytes take %v", len(text), d)
+	}
+	if got := string(c.ServerCapabilities()); got != `{"x":{}}` {
+		t.Errorf("capabilities %s before the end of the stream", got)
 	}
 }

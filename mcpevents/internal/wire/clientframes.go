@@ -3,16 +3,17 @@ package wire
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"io"
 )
 
 // frames reads the data of server-sent events. Comments, names, ids and retry
 // times are passed over: streams of this protocol are not resumed by them.
 type frames struct {
-	r   *bufio.Reader
-	max int
-	err error // what the reader ended with
+	r     *bufio.Reader
+	max   int
+	begun bool  // the first line was read, which may begin with a mark
+	cr    bool  // the line before ended with CR, so that LF is a part of that
+	err   error // what the reader ended with
 }
 
 func newFrames(r io.Reader, max int) *frames {
@@ -26,6 +27,9 @@ func (f *frames) next() ([]byte, error) {
 	named, some, over := false, false, false
 	for f.err == nil {
 		line, cut, err := f.line(f.max - len(data))
+		if !f.begun {
+			f.begun, line = true, bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
+		}
 		f.err = err
 		switch {
 		case cut:
@@ -60,19 +64,40 @@ func (f *frames) next() ([]byte, error) {
 	return nil, f.err
 }
 
-// line reads a line without its end. It keeps at most that many bytes of it, but always
-// enough to tell a blank one; cut says that there were more.
+// maxLook is how far is looked for the end of a line at once.
+const maxLook = 4 << 10
+
+// line reads a line without its end, which is LF, CRLF or CR. It keeps at most that
+// many bytes of it; cut says that there were more.
 func (f *frames) line(most int) (line []byte, cut bool, err error) {
 	for {
-		part, err := f.r.ReadSlice('\n')
-		if cut = cut || len(line)+len(part) > max(most, len("\r\n")); cut {
-			line = nil
-		} else {
-			line = append(line, part...)
+		if _, err := f.r.Peek(1); err != nil {
+			return line, cut, err
 		}
-		if errors.Is(err, bufio.ErrBufferFull) {
+		part, _ := f.r.Peek(min(f.r.Buffered(), maxLook)) // it waits already
+		if f.cr && part[0] == '\n' {
+			_, _ = f.r.Discard(1)
+			f.cr = false
 			continue
 		}
-		return bytes.TrimRight(line, "\r\n"), cut, err
+		f.cr = false
+		n, end := len(part), false
+		for _, b := range []byte("\n\r") {
+			if i := bytes.IndexByte(part[:n], b); i >= 0 {
+				n, end = i, true
+			}
+		}
+		if cut = cut || len(line)+n > max(most, 0); cut {
+			line = nil
+		} else {
+			line = append(line, part[:n]...)
+		}
+		if !end {
+			_, _ = f.r.Discard(n)
+			continue
+		}
+		f.cr = part[n] == '\r'
+		_, _ = f.r.Discard(n + 1)
+		return line, cut, nil
 	}
 }

@@ -231,13 +231,14 @@ func decode(b []byte) jsonrpc.Message {
 
 // refusal makes an error of an answer that is no success.
 func refusal(resp *http.Response) error {
+	e := statusError(resp)
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	if err == nil {
-		if r, ok := decode(bytes.TrimSpace(body)).(*jsonrpc.Response); ok && r.Error != nil {
-			return r.Error
+		if r, ok := decode(bytes.TrimSpace(body)).(*jsonrpc.Response); ok {
+			e.Answer, _ = r.Error.(*jsonrpc.Error)
 		}
 	}
-	return statusError(resp)
+	return e
 }
 
 func statusError(resp *http.Response) *StatusError {

@@ -12,8 +12,9 @@ import (
 )
 
 // A taker sends requests that the SDK's transport made and keeps the answer. The
-// SDK sees an answer of its own to that only where it has something left to do:
-// to follow a redirect, or to ask for authorization.
+// SDK sees an answer of its own to that only where it has something left to do: to
+// ask for authorization. Redirects are not followed: the session and what a request
+// says are for the one host.
 type taker struct {
 	base             http.RoundTripper
 	version, session string
@@ -34,10 +35,9 @@ func (t *taker) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	redirect := resp.StatusCode >= 300 && resp.StatusCode < 400 && resp.Header.Get("Location") != ""
 	denied := resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden
-	if redirect || denied && t.authorize {
-		t.authorize = t.authorize && !denied // it is asked for once
+	if denied && t.authorize {
+		t.authorize = false // it is asked for once
 		return resp, nil
 	}
 	t.resp = resp
@@ -126,20 +126,35 @@ type witness struct {
 // Read reads on.
 func (w *witness) Read(p []byte) (int, error) {
 	n, err := w.ReadCloser.Read(p)
+	from := max(w.seen.Len()-len("\r\n\r"), 0)
 	w.seen.Write(p[:n]) // bounded by the reader beneath
-	if err != nil || w.stream && bytes.Contains(p[:n], []byte("\n")) {
-		w.look()
+	if err != nil {
+		w.look(w.seen.Len())
+	} else if end := blankLine(w.seen.Bytes()[from:]); w.stream && end > 0 {
+		w.look(from + end)
 	}
 	return n, err
 }
 
-// look passes a complete answer to the handshake.
-func (w *witness) look() {
+// blankLine returns where the last blank line ends in server-sent events, zero
+// without one.
+func blankLine(b []byte) int {
+	end := 0
+	for _, blank := range []string{"\n\n", "\r\r", "\n\r", "\r\n\r"} {
+		if i := bytes.LastIndex(b, []byte(blank)); i >= 0 {
+			end = max(end, i+len(blank))
+		}
+	}
+	return end
+}
+
+// look passes what is complete to the handshake, n bytes.
+func (w *witness) look(n int) {
 	if !w.stream {
 		w.once.Do(func() { w.tell(w.seen.Bytes()) })
 		return
 	}
-	frames := newFrames(bytes.NewReader(w.seen.Bytes()), w.client.cfg.MaxMessage)
+	frames := newFrames(bytes.NewReader(w.seen.Next(n)), w.client.cfg.MaxMessage)
 	for {
 		frame, err := frames.next()
 		if err != nil {

@@ -39,6 +39,7 @@ type Call struct {
 	ID     json.RawMessage // a string or an integer, as the sender wrote it
 	Params json.RawMessage // a JSON object, or nil
 	Old    bool            // of a session that began with initialize
+	Over   func()          // set by the handler: called once, behind the answer
 
 	out sink
 }
@@ -62,6 +63,12 @@ func (c *Call) Flush() error { return c.out.flush() }
 // answer, and nil with an error. An error that is no *jsonrpc.Error is answered
 // as an internal one without its text. A call whose ctx has ended gets no answer.
 type Handler func(ctx context.Context, c *Call) (json.RawMessage, error)
+
+func (c *Call) over() {
+	if c.Over != nil {
+		c.Over()
+	}
+}
 
 // caught calls h where nobody would catch a panic of it, as net/http does.
 func caught(ctx context.Context, h Handler, c *Call) (res json.RawMessage, err error) {

@@ -37,13 +37,16 @@ type HTTP struct {
 	MaxBody int64         // bytes of a request's body
 	Timeout time.Duration // for one write to make its way
 	AnyHost bool          // take any Host on a loopback address
+	Stuck   func()        // called where a response cannot be flushed, which a stream needs
 
 	pool sync.Pool // of *[]byte, the streams' buffers
+	once sync.Once // for Stuck
 }
 
 // An envelope is what the front has to know of a request.
 type envelope struct {
 	id     json.RawMessage // nil where it is no string and no integer
+	called bool            // there is an id of whatever kind
 	method string
 	params json.RawMessage
 	base   base
@@ -66,11 +69,19 @@ func (h *HTTP) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 			http.Error(rw, "request body cannot be read", http.StatusBadRequest)
 			return
 		}
+		if !json.Valid(body) { // the SDK reads its first value, and this here all
+			http.Error(rw, "request body is no JSON", http.StatusBadRequest)
+			return
+		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	w := newGuard(rw, h.Timeout)
 	defer w.done(r)
 	e := open(body)
+	if name := ambiguous(r.Header); name != "" {
+		fail(w, http.StatusBadRequest, e.id, &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: name + " twice, and not the same"})
+		return
+	}
 	if r.Header.Get(headerVersion) < firstStateless && e.base.version < firstStateless {
 		h.Old.ServeHTTP(w, r)
 		return
@@ -78,6 +89,10 @@ func (h *HTTP) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	ours := strings.HasPrefix(e.method, eventsPrefix)
 	if ours && !named(r.Header, e.params) {
 		fail(w, http.StatusBadRequest, e.id, &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: headerName + " does not match params.name"})
+		return
+	}
+	if (ours || e.method == methodListen) && e.id == nil && e.called {
+		fail(w, http.StatusBadRequest, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "request id is no string and no integer, or too long"})
 		return
 	}
 	sound := e.sound(r)
@@ -117,24 +132,43 @@ func Plain(ctx context.Context) {
 
 // serve serves a call of ours.
 func (h *HTTP) serve(w *guard, r *http.Request, e envelope, serve Handler) {
+	if !h.flushes(w, e) {
+		return
+	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	s := &sse{w: w, pool: &h.pool}
-	res, err := serve(ctx, &Call{ID: e.id, Params: e.params, out: s})
+	c := &Call{ID: e.id, Params: e.params, out: s}
+	defer c.over()
+	res, err := serve(ctx, c)
 	if ctx.Err() != nil || s.err != nil {
 		return
 	}
 	if err != nil && !s.started {
-		answer := Answer(err)
-		status := http.StatusOK
-		if answer.Code == jsonrpc.CodeMethodNotFound {
-			status = http.StatusNotFound
-		}
-		fail(w, status, e.id, answer)
+		refuse(w, e.id, Answer(err))
 		return
 	}
 	if s.frame(response(e.id, res, err)) == nil {
 		_ = s.flush()
+	}
+}
+
+// flushes reports whether a response can be flushed, and answers where it cannot.
+func (h *HTTP) flushes(w *guard, e envelope) bool {
+	rw := w.ResponseWriter
+	for {
+		switch t := rw.(type) {
+		case http.Flusher, interface{ FlushError() error }:
+			return true
+		case interface{ Unwrap() http.ResponseWriter }:
+			rw = t.Unwrap()
+			continue
+		}
+		if h.Stuck != nil {
+			h.once.Do(h.Stuck)
+		}
+		fail(w, http.StatusInternalServerError, e.id, Answer(nil))
+		return false
 	}
 }
 
@@ -146,6 +180,7 @@ func open(body []byte) envelope {
 	}
 	e := envelope{params: m["params"], base: baseOf(m["params"])}
 	_ = json.Unmarshal(m["method"], &e.method)
+	_, e.called = m["id"]
 	if id := m["id"]; len(id) > 0 && len(id) <= maxID && (id[0] == '"' || isInteger(id)) {
 		e.id = id
 	}
@@ -153,6 +188,18 @@ func open(body []byte) envelope {
 		e.base.sound = false
 	}
 	return e
+}
+
+// ambiguous is the name of a header that two readers could read differently.
+func ambiguous(header http.Header) string {
+	for _, name := range []string{headerVersion, headerMethod, headerName} {
+		for _, v := range header.Values(name) {
+			if v != header.Get(name) {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 func isInteger(b []byte) bool {
@@ -233,6 +280,15 @@ func response(id, result json.RawMessage, err error) []byte {
 		b = append(append(append(b, `"id":`...), id...), ',')
 	}
 	return append(append(append(b, `"error":`...), text...), '}')
+}
+
+// refuse answers with an error of ours instead of a stream.
+func refuse(w http.ResponseWriter, id json.RawMessage, e *jsonrpc.Error) {
+	status := http.StatusOK
+	if e.Code == jsonrpc.CodeMethodNotFound {
+		status = http.StatusNotFound
+	}
+	fail(w, status, id, e)
 }
 
 // fail answers with an error instead of a stream.

@@ -12,11 +12,14 @@ import (
 // join serves a listen that asks for the SDK's list changes and for ours: the SDK
 // serves its part, and ours goes between its messages.
 func (h *HTTP) join(w *guard, r *http.Request, e envelope) {
+	if !h.flushes(w, e) {
+		return
+	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	watch, err := h.Routes.Listen(ctx)
 	if err != nil {
-		fail(w, http.StatusOK, e.id, Answer(err))
+		refuse(w, e.id, Answer(err))
 		return
 	}
 	defer watch.Stop()
@@ -27,19 +30,20 @@ func (h *HTTP) join(w *guard, r *http.Request, e envelope) {
 		select {
 		case <-ctx.Done():
 		case <-j.acked:
-			closed = watch.follow(ctx, j, e.id) == nil
+			if closed = watch.follow(ctx, j, e.id) == nil; closed {
+				j.end(e.id)
+				cancel() // the SDK's part does not end by itself
+			}
 		}
 	})
 	h.Modern.ServeHTTP(j, r.WithContext(ctx))
-	if j.held == nil {
+	j.mu.Lock()
+	held := j.held
+	j.mu.Unlock()
+	if held == nil {
 		cancel()
 	}
 	wg.Wait()
-	if j.held != nil && closed {
-		if j.frame(j.held) == nil {
-			_ = j.flush()
-		}
-	}
 }
 
 // A joint takes the SDK's messages apart, in one goroutine, and ours, in another.
@@ -51,6 +55,7 @@ type joint struct {
 	status int
 	once   sync.Once
 	acked  chan struct{} // closed when the acknowledgement was written
+	over   bool          // nothing more is written
 	held   []byte        // the SDK's result, when it has nothing to send
 }
 
@@ -72,10 +77,16 @@ func (j *joint) beat() error {
 	return j.sse.beat()
 }
 
-func (j *joint) frame(message []byte) error {
+// end writes the closing result, the SDK's if it has one, and nothing behind it.
+func (j *joint) end(id json.RawMessage) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.sse.frame(message)
+	if j.held == nil {
+		j.held = response(id, Complete(id), nil)
+	}
+	if j.over = true; j.sse.frame(j.held) == nil {
+		_ = j.sse.flush()
+	}
 }
 
 // WriteHeader passes on what is no stream, which is a refusal.
@@ -125,6 +136,7 @@ func (j *joint) pass(message []byte) {
 		return
 	}
 	switch {
+	case j.over:
 	case m.Method == noteAcknowledged:
 		_ = j.sse.note(m.Method, acknowledge(m.Params))
 		j.once.Do(func() { close(j.acked) })

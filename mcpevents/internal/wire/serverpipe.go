@@ -38,7 +38,7 @@ func (p *serverPipe) Connect(ctx context.Context) (mcp.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	pc := &serverConn{Connection: c, routes: p.routes, calls: map[jsonrpc.ID]*serverCall{}, open: map[jsonrpc.ID]bool{}, wake: make(chan struct{}, 1)}
+	pc := &serverConn{Connection: c, routes: p.routes, calls: map[jsonrpc.ID]*serverCall{}, open: map[jsonrpc.ID]bool{}, over: map[jsonrpc.ID]bool{}, wake: make(chan struct{}, 1)}
 	pc.ctx, pc.stop = context.WithCancel(context.WithoutCancel(ctx))
 	return pc, nil
 }
@@ -57,6 +57,7 @@ type serverConn struct {
 	mu    sync.Mutex
 	calls map[jsonrpc.ID]*serverCall // ours
 	open  map[jsonrpc.ID]bool        // the SDK's, not yet answered
+	over  map[jsonrpc.ID]bool        // mixed listens that were answered here: the SDK's rest is dropped
 }
 
 // A serverCall is a call of ours, or our part of a listen that the SDK serves too.
@@ -127,13 +128,13 @@ func (c *serverConn) take(req *jsonrpc.Request) bool {
 func (c *serverConn) inUse(id jsonrpc.ID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.calls[id] != nil
+	return c.calls[id] != nil || c.over[id]
 }
 
 // refuse answers from a goroutine of its own: the reader must not wait for a peer
 // that does not read.
 func (c *serverConn) refuse(id jsonrpc.ID, e *jsonrpc.Error) {
-	c.wg.Go(func() { _ = c.send(c.ctx, &jsonrpc.Response{ID: id, Error: e}) })
+	c.wg.Go(func() { _ = c.send(context.WithoutCancel(c.ctx), &jsonrpc.Response{ID: id, Error: e}) })
 }
 
 // begin notes a call of ours.
@@ -144,6 +145,13 @@ func (c *serverConn) begin(id jsonrpc.ID, call *serverCall) context.Context {
 	c.calls[id] = call
 	c.mu.Unlock()
 	return ctx
+}
+
+// listed reports whether a call was not cancelled by the peer.
+func (c *serverConn) listed(id jsonrpc.ID, call *serverCall) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.calls[id] == call
 }
 
 // end forgets a call of ours.
@@ -165,10 +173,16 @@ func (c *serverConn) serve(req *jsonrpc.Request, h Handler, old bool) {
 	ctx := c.begin(req.ID, call)
 	c.wg.Go(func() {
 		defer c.end(req.ID, call)
-		res, err := caught(ctx, h, &Call{ID: id, Params: req.Params, Old: old, out: &serverSink{ctx, c}})
+		one := &Call{ID: id, Params: req.Params, Old: old, out: &serverSink{ctx, c}}
+		defer one.over()
+		res, err := caught(ctx, h, one)
 		answer := &jsonrpc.Response{ID: req.ID, Result: res}
 		if err != nil {
-			answer.Result, answer.Error = nil, Answer(err)
+			e := Answer(err)
+			answer.Result, answer.Error = nil, e
+			if e.Code != jsonrpc.CodeInternalError && c.listed(req.ID, call) { // a refusal is still due at the end of input
+				ctx = context.WithoutCancel(ctx)
+			}
 		}
 		_ = c.send(ctx, answer) // not when ctx has ended: a cancelled call gets no answer
 	})
@@ -202,6 +216,10 @@ func (c *serverConn) join(req *jsonrpc.Request) bool {
 		}
 		c.mu.Lock()
 		held := call.held
+		if held == nil && ctx.Err() == nil { // the SDK's part goes on, unheard
+			held = &jsonrpc.Response{ID: req.ID, Result: Complete(id)}
+			c.over[req.ID] = true
+		}
 		c.mu.Unlock()
 		if held != nil {
 			_ = c.send(ctx, held)
@@ -239,6 +257,9 @@ func (c *serverConn) Write(ctx context.Context, m jsonrpc.Message) error {
 			return nil
 		}
 	case *jsonrpc.Request:
+		if c.unheard(r.Params) {
+			return nil
+		}
 		if r.Method == noteAcknowledged {
 			return c.acknowledge(ctx, r)
 		}
@@ -250,6 +271,9 @@ func (c *serverConn) Write(ctx context.Context, m jsonrpc.Message) error {
 func (c *serverConn) hold(r *jsonrpc.Response) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.over[r.ID] {
+		return true
+	}
 	call := c.calls[r.ID]
 	if call == nil || call.watch == nil {
 		return false
@@ -266,17 +290,34 @@ func (c *serverConn) hold(r *jsonrpc.Response) bool {
 	return false
 }
 
-func (c *serverConn) acknowledge(ctx context.Context, r *jsonrpc.Request) error {
+// unheard reports whether a notification is of a mixed listen that is over.
+func (c *serverConn) unheard(params json.RawMessage) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.over) == 0 {
+		return false
+	}
+	id, ok := subscriptionID(params)
+	return ok && c.over[id]
+}
+
+// subscriptionID is the subscription id in params.
+func subscriptionID(params json.RawMessage) (jsonrpc.ID, bool) {
 	var raw any
-	_ = json.Unmarshal(subscriptionOf(r.Params), &raw)
+	_ = json.Unmarshal(subscriptionOf(params), &raw)
 	id, err := jsonrpc.MakeID(raw)
+	return id, err == nil && raw != nil
+}
+
+func (c *serverConn) acknowledge(ctx context.Context, r *jsonrpc.Request) error {
+	id, ok := subscriptionID(r.Params)
 	c.mu.Lock()
 	call := c.calls[id]
 	c.mu.Unlock()
-	if err != nil || call == nil || call.watch == nil {
+	if !ok || call == nil || call.watch == nil {
 		return c.send(ctx, r)
 	}
-	err = c.send(ctx, &jsonrpc.Request{Method: r.Method, Params: acknowledge(r.Params)})
+	err := c.send(ctx, &jsonrpc.Request{Method: r.Method, Params: acknowledge(r.Params)})
 	close(call.acked) // the SDK acknowledges once
 	return err
 }
