@@ -165,6 +165,8 @@ type jtx struct {
 	rows []attend.Row
 }
 
+// Append gives a long record a bucket of its own: bbolt writes a page with few
+// values again and again, as those behind them come.
 func (t *jtx) Append(tag uint64, body []byte) (uint64, error) {
 	j := t.tx.Bucket(bucketJournal)
 	j.FillPercent = 1 // keys only grow
