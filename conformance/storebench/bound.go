@@ -43,23 +43,8 @@ func newBound(b *testing.B) *bound {
 }
 
 func (d *bound) commit(writes []attend.Write) error {
-	buf := append(d.buf[:0], make([]byte, 8)...)
-	for i := range writes {
-		w := &writes[i]
-		buf = append(buf, w.Scope...)
-		buf = binary.LittleEndian.AppendUint64(buf, w.Expect)
-		buf = binary.LittleEndian.AppendUint64(buf, uint64(w.Due.UnixMilli()))
-		buf = append(buf, w.Snapshot...)
-		for _, in := range w.Inputs {
-			buf = append(buf, in...)
-		}
-		for _, r := range w.Rows {
-			buf = append(buf, r.Body...)
-		}
-	}
-	binary.LittleEndian.PutUint32(buf, uint32(len(buf)))
-	binary.LittleEndian.PutUint32(buf[4:], crc32.Checksum(buf[8:], castagnoli))
-	d.buf = buf
+	d.buf = appendRecord(d.buf[:0], writes)
+	buf := d.buf
 	if d.off+int64(len(buf)) > boundRoom {
 		d.off = 0
 	}
@@ -82,4 +67,27 @@ func (d *bound) commit(writes []attend.Write) error {
 		d.scopes[w.Scope] = kept
 	}
 	return nil
+}
+
+// appendRecord adds a group as one checksummed record.
+func appendRecord(buf []byte, writes []attend.Write) []byte {
+	at := len(buf)
+	buf = append(buf, make([]byte, 8)...)
+	for i := range writes {
+		w := &writes[i]
+		buf = append(buf, w.Scope...)
+		buf = binary.LittleEndian.AppendUint64(buf, w.Expect)
+		buf = binary.LittleEndian.AppendUint64(buf, uint64(w.Due.UnixMilli()))
+		buf = append(buf, w.Snapshot...)
+		for _, in := range w.Inputs {
+			buf = append(buf, in...)
+		}
+		for _, r := range w.Rows {
+			buf = append(buf, r.Body...)
+		}
+	}
+	record := buf[at:]
+	binary.LittleEndian.PutUint32(record, uint32(len(record)))
+	binary.LittleEndian.PutUint32(record[4:], crc32.Checksum(record[8:], castagnoli))
+	return buf
 }

@@ -18,6 +18,11 @@ type Subject struct {
 	// it appends these bodies to one table or stream, as durably, from as many
 	// goroutines as call it. Nil: there is none to compare with.
 	Peer func(testing.TB) func(bodies [][]byte) error
+	// Floor returns a function that has the store's server keep a record, as
+	// durably and through the same driver, in the one cheapest statement there is:
+	// what no store on that server can beat. It is called from one goroutine. Nil:
+	// there is no server, and the bound is all there is to compare with.
+	Floor func(testing.TB) func(record []byte) error
 	// Warm is how many scope-writes come before what is measured of commits, for
 	// a store that puts work off. Zero: 80,000.
 	Warm int
@@ -51,11 +56,15 @@ func Run(b *testing.B, s Subject) {
 func (s Subject) commit(b *testing.B) {
 	for _, n := range []int{1, 16, 256, 1024} {
 		b.Run(fmt.Sprintf("group=%d", n), func(b *testing.B) {
-			store, floor := s.New(b), newBound(b)
+			store, disk := s.New(b), newBound(b)
+			var floor func([]byte) error
+			if s.Floor != nil {
+				floor = s.Floor(b)
+			}
 			w := newWriter(0, scopes, 1)
 			fill(b, store, w, max(s.Warm, 4*scopes))
-			groups := max(20, 4096/n)
-			var took, limit []time.Duration // of a group each
+			groups := max(100, 4096/n)
+			var took, limit, least []time.Duration // of a group each
 			for b.Loop() {
 				for range groups {
 					writes, which := w.group(n)
@@ -69,25 +78,43 @@ func (s Subject) commit(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				for range groups {
-					writes, _ := w.group(n)
-					begun := time.Now()
-					err := floor.commit(writes)
-					limit = append(limit, time.Since(begun))
-					if err != nil {
-						b.Fatal(err)
-					}
+				limit = append(limit, clock(b, w, n, groups, disk.commit)...)
+				if floor != nil {
+					var record []byte
+					least = append(least, clock(b, w, n, groups, func(writes []attend.Write) error {
+						record = appendRecord(record[:0], writes)
+						return floor(record)
+					})...)
 				}
 			}
-			mine, theirs := rate(took, groups, n), rate(limit, groups, n)
+			mine, bound := rate(took, groups, n), rate(limit, groups, n)
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(mine, "writes/s")
-			b.ReportMetric(mine/theirs, "of-bound")
-			b.ReportMetric(theirs, "bound-writes/s")
+			b.ReportMetric(mine/bound, "of-bound")
+			b.ReportMetric(bound, "bound-writes/s")
+			if floor != nil {
+				b.ReportMetric(mine/rate(least, groups, n), "of-floor")
+				b.ReportMetric(rate(least, groups, n)/bound, "floor-of-bound")
+			}
 			b.ReportMetric(ms(quantile(took, 0.5)), "p50-ms")
 			b.ReportMetric(ms(quantile(took, 0.99)), "p99-ms")
 		})
 	}
+}
+
+// clock is how long commit takes for each of some groups.
+func clock(b *testing.B, w *writer, n, groups int, commit func([]attend.Write) error) []time.Duration {
+	b.Helper()
+	took := make([]time.Duration, groups)
+	for i := range took {
+		writes, _ := w.group(n)
+		begun := time.Now()
+		if err := commit(writes); err != nil {
+			b.Fatal(err)
+		}
+		took[i] = time.Since(begun)
+	}
+	return took
 }
 
 // fill brings a store to where it is in the middle of things.

@@ -15,6 +15,9 @@ var subject = storebench.Subject{
 	Peer: func(testing.TB) func([][]byte) error {
 		return func([][]byte) error { return nil }
 	},
+	Floor: func(testing.TB) func([]byte) error {
+		return func([]byte) error { return nil }
+	},
 	Bytes:  func(testing.TB, attend.ScopeStore) int64 { return 1 },
 	Stored: 5000,
 }

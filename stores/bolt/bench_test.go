@@ -11,8 +11,10 @@ import (
 	"github.com/attend-go/attend/conformance/storebench"
 	attend "github.com/attend-go/attend/core"
 	"github.com/attend-go/attend/stores/bolt"
+	"go.etcd.io/bbolt"
 )
 
+// BenchmarkStore has as its floor one value a group, in one bucket.
 func BenchmarkStore(b *testing.B) {
 	files := make(map[attend.ScopeStore]string)
 	storebench.Run(b, storebench.Subject{
@@ -22,6 +24,24 @@ func BenchmarkStore(b *testing.B) {
 			s := open(tb, file, bolt.Config{})
 			files[s] = file
 			return s
+		},
+		Floor: func(tb testing.TB) func([]byte) error {
+			db, err := bbolt.Open(newFile(tb), 0o600, nil)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			tb.Cleanup(func() { db.Close() })
+			n := 0
+			return func(record []byte) error {
+				return db.Update(func(tx *bbolt.Tx) error {
+					records, err := tx.CreateBucketIfNotExists([]byte("records"))
+					if err != nil {
+						return err
+					}
+					n++
+					return records.Put(fmt.Append(nil, n%256), record) // a ring: the file does not grow for ever
+				})
+			}
 		},
 		Bytes: func(tb testing.TB, s attend.ScopeStore) int64 {
 			st, err := os.Stat(files[s])

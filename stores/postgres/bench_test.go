@@ -16,7 +16,8 @@ import (
 )
 
 // BenchmarkStore is on a server of its own that syncs. The peer is what people
-// do who only keep the events: an INSERT of a batch into one table, by unnest.
+// do who only keep the events: an INSERT of a batch into one table, by unnest. The
+// floor is one row a group.
 func BenchmarkStore(b *testing.B) {
 	servers.Postgres(b) // which skips, or fails, where there is none
 	server := ownServer(b, map[string]string{"shared_buffers": "512MB", "max_wal_size": "4GB", "checkpoint_timeout": "15min"})
@@ -44,6 +45,18 @@ func BenchmarkStore(b *testing.B) {
 					scopes[i] = fmt.Sprint("ops/db-", i)
 				}
 				_, err := wide.Exec(context.Background(), "INSERT INTO "+plain+" (scope, body) SELECT * FROM unnest($1::text[], $2::bytea[])", scopes, bodies)
+				return err
+			}
+		},
+		Floor: func(tb testing.TB) func([]byte) error {
+			records := newPrefix() + "records"
+			_, err := pool.Exec(context.Background(), "CREATE TABLE "+records+" (pos bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body bytea NOT NULL)")
+			if err != nil {
+				tb.Fatal(err)
+			}
+			tb.Cleanup(func() { pool.Exec(context.Background(), "DROP TABLE "+records) })
+			return func(record []byte) error {
+				_, err := pool.Exec(context.Background(), "INSERT INTO "+records+" (body) VALUES ($1)", record)
 				return err
 			}
 		},

@@ -25,7 +25,8 @@ func BenchmarkStore(b *testing.B) { bench(b, "always") }
 func BenchmarkEverysec(b *testing.B) { bench(b, "everysec") }
 
 // bench measures a server whose append-only file is synced so. The peer is what
-// people do who only keep the events: XADD to one stream, a pipeline a batch.
+// people do who only keep the events: XADD to one stream, a pipeline a batch. The
+// floor is one SET a group.
 func bench(b *testing.B, fsync string) {
 	var one benched
 	storebench.Run(b, storebench.Subject{
@@ -45,6 +46,12 @@ func bench(b *testing.B, fsync string) {
 					}
 				}
 				return nil
+			}
+		},
+		Floor: func(tb testing.TB) func([]byte) error {
+			c := connect(tb, one.server.URL())
+			return func(record []byte) error {
+				return c.Do(context.Background(), c.B().Set().Key("floor").Value(rueidis.BinaryString(record)).Build()).Error()
 			}
 		},
 		Bytes: func(tb testing.TB, s attend.ScopeStore) int64 { return one.bytes(tb) },

@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -17,6 +18,7 @@ import (
 	"github.com/attend-go/attend/stores/sqlite"
 )
 
+// BenchmarkStore has as its floor one row a group, in one table.
 func BenchmarkStore(b *testing.B) {
 	var files sync.Map // by store
 	in := func(tb testing.TB, file string) attend.ScopeStore {
@@ -31,6 +33,26 @@ func BenchmarkStore(b *testing.B) {
 	storebench.Run(b, storebench.Subject{
 		Warm: 700_000, // the journal is full, and scopes are folded
 		New:  func(tb testing.TB) attend.ScopeStore { return in(tb, newFile(tb)) },
+		Floor: func(tb testing.TB) func([]byte) error {
+			db, err := sql.Open("sqlite3", "file:"+newFile(tb)+"?_journal_mode=WAL&_synchronous=FULL")
+			if err != nil {
+				tb.Fatal(err)
+			}
+			tb.Cleanup(func() { db.Close() })
+			db.SetMaxOpenConns(1)
+			runSQL(tb, db, "CREATE TABLE records (pos INTEGER PRIMARY KEY, body BLOB NOT NULL)")
+			put, err := db.Prepare("INSERT OR REPLACE INTO records VALUES (?, ?)")
+			if err != nil {
+				tb.Fatal(err)
+			}
+			tb.Cleanup(func() { put.Close() })
+			n := 0
+			return func(record []byte) error {
+				n++
+				_, err := put.Exec(n%256, record) // a ring: the file does not grow for ever
+				return err
+			}
+		},
 		Bytes: func(tb testing.TB, s attend.ScopeStore) (n int64) {
 			file := fileOf(s)
 			runSQL(tb, plain(tb, file), "PRAGMA wal_checkpoint(TRUNCATE)")
