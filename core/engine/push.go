@@ -36,7 +36,7 @@ type Receipt struct {
 // A Push whose commit is under way returns when the store has answered, even if
 // ctx ends before.
 func (e *Engine) Push(ctx context.Context, scope attend.Scope, events ...attend.Event) (Receipt, error) {
-	p, err := e.newPush(scope, events)
+	p, err := e.newPush(scope, events, nil)
 	if p == nil {
 		return Receipt{}, err
 	}
@@ -47,8 +47,9 @@ func (e *Engine) Push(ctx context.Context, scope attend.Scope, events ...attend.
 }
 
 // newPush returns the operation of a push, nil where there is nothing to do or
-// something is wrong with it.
-func (e *Engine) newPush(scope attend.Scope, events []attend.Event) (*push, error) {
+// something is wrong with it. Where left is set, events that are wrong by
+// themselves are added to it and left out.
+func (e *Engine) newPush(scope attend.Scope, events []attend.Event, left *[]*attend.EventError) (*push, error) {
 	if err := scope.Check(); err != nil {
 		return nil, err
 	}
@@ -59,8 +60,12 @@ func (e *Engine) newPush(scope attend.Scope, events []attend.Event) (*push, erro
 		return nil, &attend.TooLargeError{Field: "events of a push", Limit: MaxPushEvents}
 	}
 	p := pushes.Get().(*push)
-	if err := p.take(e, events); err != nil {
+	if err := p.take(e, events, left); err != nil {
 		return nil, err
+	}
+	if p.events == 0 {
+		p.free()
+		return nil, nil
 	}
 	return p, nil
 }
@@ -92,7 +97,7 @@ func (p *push) free() {
 }
 
 // take makes the events of a push valid, and p its operation.
-func (p *push) take(e *Engine, events []attend.Event) error {
+func (p *push) take(e *Engine, events []attend.Event, left *[]*attend.EventError) error {
 	clean := p.one[:0]
 	if len(events) > len(p.one) {
 		clean = make([]attend.Event, 0, len(events))
@@ -101,7 +106,12 @@ func (p *push) take(e *Engine, events []attend.Event) error {
 	for i := range events {
 		v, err := e.pushed(events[i], now)
 		if err != nil {
-			return &attend.EventError{Index: i, Err: err}
+			bad := &attend.EventError{Index: i, Err: err}
+			if left == nil {
+				return bad
+			}
+			*left = append(*left, bad)
+			continue
 		}
 		if bytes += v.Size(); bytes > MaxPushBytes {
 			return &attend.TooLargeError{Field: "bytes of a push", Limit: MaxPushBytes}

@@ -96,3 +96,44 @@ func TestE31PushAllPartly(t *testing.T) {
 		}
 	})
 }
+
+// E2, E9, E31: a lenient push goes without its bad events, and flush and end
+// take their place among the pushes to their scope.
+func TestE31PushAllLeavesOutAndSettles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config()
+		e := newEngine(t, cfg)
+		event := func(id string) attend.Event { return attend.Event{ID: id, Name: "consequence.x"} }
+		list := []engine.ScopePush{
+			{Scope: "s", Lenient: true, Events: []attend.Event{{}, event("a"), {ID: "no kind", Name: "what"}, event("b")}},
+			{Scope: "s", Flush: true},
+			{Scope: "s", Events: []attend.Event{event("c")}},
+			{Scope: "s", End: true},
+			{Scope: "s", Lenient: true, Events: []attend.Event{event("d")}},
+			{Scope: "t", Lenient: true, Events: []attend.Event{{}}},
+			{Scope: "t", Flush: true, End: true},
+			{Scope: "t", End: true, Events: []attend.Event{event("e")}},
+			{Scope: "", Flush: true},
+		}
+		e.PushAll(t.Context(), list)
+		for i, want := range []engine.Receipt{{New: 2}, {}, {New: 1}, {}, {New: 1}, {}, {}, {}, {}} {
+			if x := list[i]; x.Receipt != want || (x.Err != nil) != (i >= 6) || i >= 6 && !errors.Is(x.Err, attend.ErrInvalid) {
+				t.Errorf("entry %d = %+v, %v, want %+v", i, x.Receipt, x.Err, want)
+			}
+		}
+		if l := list[0].Left; len(l) != 2 || l[0].Index != 0 || l[1].Index != 2 || !errors.Is(l[0], attend.ErrInvalid) {
+			t.Errorf("left out: %v, want the events 0 and 2", l)
+		}
+		if l := list[5].Left; len(l) != 1 {
+			t.Errorf("left out: %v, want the only event", l)
+		}
+		s, err := e.State(t.Context(), "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		slot, ok := s.Slot()
+		if !ok || len(slot.Window.Events) != 2 || slot.Window.Reason != attend.ReasonForced {
+			t.Errorf("in the slot: %+v, want a and b, forced", slot)
+		}
+	})
+}
