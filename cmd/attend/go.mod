@@ -5,10 +5,13 @@ go 1.26
 require (
 	github.com/attend-go/attend/conformance v0.1.0
 	github.com/attend-go/attend/core v0.1.0
+	github.com/attend-go/attend/mcpevents v0.1.0
+	github.com/attend-go/attend/mcpsource v0.1.0
 	github.com/attend-go/attend/stores/bolt v0.1.0
 	github.com/attend-go/attend/stores/postgres v0.1.0
 	github.com/attend-go/attend/stores/redis v0.1.0
 	github.com/attend-go/attend/stores/sqlite v0.1.0
+	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/spf13/cobra v1.10.2
 )
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/attend-go/attend/core/engine"
@@ -16,7 +17,7 @@ import (
 // A replayCommand is what the flags of attend replay say.
 type replayCommand struct {
 	judge, kinds, defaultKind string
-	store                     string
+	store, html               string
 	maxActsPerHour            float64 // infinite: nobody asked
 	json, strict              bool
 	config                    engine.Config
@@ -28,7 +29,7 @@ func newReplay() *cobra.Command {
 		Use:   "replay FILE",
 		Short: "Runs a recording through attend and prints what would have happened",
 		Long: `Runs a recording through attend on its own clock, as fast as it goes: prints
-each settle, verdict and decision, and then a table.
+each settle, verdict and decision, and then a table. --html draws it as well.
 
 FILE is NDJSON in the form of POST /v1/ingest, - is standard input. A line is an
 event with its scope (scope, id, at, name, text, data), or {"scope":…,"flush":true}
@@ -58,6 +59,7 @@ The same file and flags give the same bytes each time.`,
 	f.number(&r.maxActsPerHour, "max-acts-per-hour", "", "a number from 0 on",
 		"mark the lowest act threshold that keeps to this",
 		func(n float64) bool { return n >= 0 })
+	f.text(&r.html, "html", "", "`FILE` to draw it in, one page for a browser")
 	f.boolean(&r.json, "json", "print a line of JSON for each step, and one for the table")
 	f.boolean(&r.strict, "strict", "exit with 1 if a line was rejected")
 	settings(f, &r.config)
@@ -122,7 +124,7 @@ func (r *replayCommand) run(cmd *cobra.Command, file string) (err error) {
 		}
 	}()
 	out := bufio.NewWriter(cmd.OutOrStdout())
-	p, err := newPlayer(r.config, r.printer(out, cmd.OutOrStdout()), log)
+	p, err := newPlayer(r.config, r.printer(out, cmd.OutOrStdout(), file), log)
 	if err != nil {
 		return err
 	}
@@ -161,11 +163,18 @@ func (r *replayCommand) play(ctx context.Context, p *player, in io.Reader, out *
 	return nil
 }
 
-func (r *replayCommand) printer(out *bufio.Writer, stdout io.Writer) printer {
+func (r *replayCommand) printer(out *bufio.Writer, stdout io.Writer, file string) printer {
+	var p printer = &textPrinter{w: out, color: colored(stdout)}
 	if r.json {
-		return newJSONPrinter(out)
+		p = newJSONPrinter(out)
 	}
-	return &textPrinter{w: out, color: colored(stdout)}
+	if r.html == "" {
+		return p
+	}
+	if file == "-" {
+		file = "standard input"
+	}
+	return &pagePrinter{printer: p, file: r.html, title: filepath.Base(file)}
 }
 
 // colored reports whether w is a terminal and nobody asked for no color
