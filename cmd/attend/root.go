@@ -58,7 +58,7 @@ wrongly.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newDemo(), newReplay(), newVersion(), newCompletion())
+	root.AddCommand(newDemo(), newPush(), newTail(), newReplay(), newVersion(), newCompletion())
 	root.CompletionOptions.DisableDefaultCmd = true // ours is in completion.go
 	root.SetHelpCommand(newHelp())
 	return root
