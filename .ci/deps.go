@@ -102,6 +102,7 @@ type library struct {
 
 var libraries = []library{
 	{module: "conformance", path: "github.com/google/go-cmp", why: "failures print differences to third parties"},
+	{module: "cmd/attend", path: "github.com/modelcontextprotocol/go-sdk", why: "the demo's MCP server and session"},
 	{module: "cmd/attend", path: "github.com/spf13/cobra", why: "commands, help and completion"},
 	{module: "cmd/attend", path: "github.com/rogpeppe/go-internal", tests: true, why: "testscript, one script a behaviour"},
 	{module: "cmd/attend", path: "github.com/google/go-cmp", tests: true, why: "differences in tests"},
@@ -114,6 +115,7 @@ var libraries = []library{
 	{module: "mcpevents", path: "github.com/gowebpki/jcs", why: "the canonical form of arguments, RFC 8785"},
 	{module: "mcpevents", path: "github.com/standard-webhooks/standard-webhooks/libraries", tests: true, why: "the reference of the signatures"},
 	{module: "mcpsource", path: "github.com/modelcontextprotocol/go-sdk", tests: true, why: "servers and sessions of tests"},
+	{module: "server", path: "github.com/prometheus/client_golang", why: "metrics, in the form that everybody scrapes"},
 	{module: "examples", path: "github.com/modelcontextprotocol/go-sdk", why: "the server of the MCP example"},
 	{module: "examples", path: "github.com/google/go-cmp", tests: true, why: "differences in tests"},
 	{module: "examples/customstore", path: "github.com/google/go-cmp", tests: true, why: "differences in tests"},
