@@ -12,6 +12,10 @@ import (
 // An account is what the store holds of a principal: its subscriptions. It
 // bounds their number, and tells on which callbacks it has consent: consent ends
 // with the last subscription there, and is never another principal's.
+//
+// A subscription is entered before it is made or renewed, and leaves after it is
+// over. So each that lives is there, whatever comes between; one that is there
+// may be over, and who counts on it looks.
 type account struct {
 	V       int            `json:"v"`
 	Entries []accountEntry `json:"entries"`
@@ -19,6 +23,7 @@ type account struct {
 
 type accountEntry struct {
 	ID       string `json:"id"`
+	Life     string `json:"life"`     // the record's: an earlier one's end is not this one's
 	Callback string `json:"callback"` // a digest of the URL
 	Until    int64  `json:"until,omitempty"`
 }
@@ -62,14 +67,36 @@ func (a *account) live(now time.Time) []accountEntry {
 	return out
 }
 
-// consented reports whether a live subscription stands for consent of the callback.
-func (a *account) consented(callback string, now time.Time) bool {
-	digest := callbackDigest(callback)
-	return slices.ContainsFunc(a.live(now), func(e accountEntry) bool { return e.Callback == digest })
+// stands reports whether an entry's subscription is there.
+func (h *webhooks) stands(ctx context.Context, e accountEntry, now time.Time) (bool, error) {
+	r, err := load(ctx, &h.ledger, h.records, e.ID)
+	return r.value != nil && r.value.live(now), err
 }
 
-// room reports whether the principal may have one more subscription. Entries
-// that a crash left behind count only until it looks like there is none.
+// consented reports whether a subscription of the principal stands for consent of
+// the callback.
+func (h *webhooks) consented(ctx context.Context, principal, callback string) (bool, error) {
+	a, err := load(ctx, &h.ledger, accounts, accountKey(principal))
+	if err != nil {
+		return false, err
+	}
+	now, digest := time.Now(), callbackDigest(callback)
+	for _, e := range a.value.live(now) {
+		if e.Callback != digest {
+			continue
+		}
+		if ok, err := h.stands(ctx, e, now); ok || err != nil {
+			return ok, err
+		}
+	}
+	return false, nil
+}
+
+// maxLooks is how often in a minute it is looked whether a principal has as many
+// subscriptions as its account says.
+const maxLooks = 4
+
+// room reports whether the principal may have one more subscription.
 func (h *webhooks) room(ctx context.Context, principal string, now time.Time) error {
 	a, err := load(ctx, &h.ledger, accounts, accountKey(principal))
 	if err != nil {
@@ -78,14 +105,17 @@ func (h *webhooks) room(ctx context.Context, principal string, now time.Time) er
 	if len(a.value.live(now)) < h.c.MaxPerPrincipal {
 		return nil
 	}
-	var gone []string
+	if !h.looks.take(principal, 1) { // it is dear, and whoever is refused may ask all the time
+		return h.full()
+	}
+	var gone []accountEntry
 	for _, e := range a.value.live(now) {
-		r, err := load(ctx, &h.ledger, h.records, e.ID)
+		ok, err := h.stands(ctx, e, now)
 		if err != nil {
 			return err
 		}
-		if r.value == nil || !r.value.live(now) {
-			gone = append(gone, e.ID)
+		if !ok {
+			gone = append(gone, e)
 		}
 	}
 	if len(gone) == 0 {
@@ -100,24 +130,26 @@ func (h *webhooks) full() error {
 
 // enter writes a subscription into its principal's account, or how long it is
 // to live now. A new one needs room.
-func (h *webhooks) enter(ctx context.Context, principal, id, callback string, until int64, now time.Time) error {
+func (h *webhooks) enter(ctx context.Context, principal string, e accountEntry, now time.Time) error {
 	_, err := change(ctx, &h.ledger, accounts, accountKey(principal), nil, func(a *account) (*account, verdict, error) {
-		list := slices.DeleteFunc(a.live(now), func(e accountEntry) bool { return e.ID == id })
+		list := slices.DeleteFunc(a.live(now), func(old accountEntry) bool { return old.ID == e.ID })
 		if len(list) == len(a.live(now)) && len(list) >= h.c.MaxPerPrincipal {
 			return nil, leave, h.full()
 		}
-		return &account{Entries: append(list, accountEntry{id, callbackDigest(callback), until})}, put, nil
+		return &account{Entries: append(list, e)}, put, nil
 	})
 	return err
 }
 
-// leave removes subscriptions from an account.
-func (h *webhooks) leave(ctx context.Context, principal string, ids ...string) error {
+// leave removes subscriptions from an account, in the lives that are named.
+func (h *webhooks) leave(ctx context.Context, principal string, over ...accountEntry) error {
 	_, err := change(ctx, &h.ledger, accounts, accountKey(principal), nil, func(a *account) (*account, verdict, error) {
 		if a == nil {
 			return nil, leave, nil
 		}
-		list := slices.DeleteFunc(slices.Clone(a.Entries), func(e accountEntry) bool { return slices.Contains(ids, e.ID) })
+		list := slices.DeleteFunc(slices.Clone(a.Entries), func(e accountEntry) bool {
+			return slices.ContainsFunc(over, func(o accountEntry) bool { return o.ID == e.ID && o.Life == e.Life })
+		})
 		switch {
 		case len(list) == len(a.Entries):
 			return nil, leave, nil

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -116,7 +115,7 @@ func TestASessionIsForgottenWithA404(t *testing.T) {
 }
 
 func TestDataThatIsNullIsNone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		_, s := (&fakeServer{list: listOf(bothType), serve: func(p *fakePipe, m message) {
 			if m.Method == "events/stream" {
 				p.refuse(m, `{"code":-32026,"message":"Unsupported","data":null}`)

@@ -9,7 +9,8 @@ import (
 // this one's events and its cursor are kept durably, together or in that order.
 type Batch struct {
 	// Events are those that were not delivered before, the oldest first; there
-	// may be none, where only the cursor moved. They belong to the consumer.
+	// may be none, where only the cursor moved, and where a stream or a webhook
+	// begins whose type has no cursors. They belong to the consumer.
 	Events []Event
 	// Cursor is where to go on after this batch. Empty: there is nothing to keep,
 	// and a later call starts from now.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 )
@@ -283,6 +284,11 @@ func (s *Session) read(ctx context.Context, began time.Time) (map[string]Descrip
 	}
 	s.catalogue.mu.Lock()
 	defer s.catalogue.mu.Unlock()
+	for r := range s.catalogue.no { // it may be offered by now
+		if !slices.Equal(types[r.name].Delivery, s.catalogue.types[r.name].Delivery) {
+			delete(s.catalogue.no, r)
+		}
+	}
 	s.catalogue.types, s.catalogue.ttl, s.catalogue.at = types, ttl, began
 	if generation.Err() != nil { // it changed while it was read
 		s.catalogue.at = time.Time{}

@@ -25,7 +25,7 @@ func names(t *testing.T, s *Session) (string, error) {
 func TestCE4TheCatalogueIsReadToItsEnd(t *testing.T) {
 	pages := map[any][2]string{nil: {"a", "2"}, "2": {"b", "3"}, "3": {"c", ""}}
 	for _, end := range []string{``, `,"nextCursor":""`, `,"nextCursor":null`, `,"nextCursor":"2"`, `,"nextCursor":"3"`} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			p, s := (&fakeServer{list: func(m message) string {
 				page := pages[m.param("cursor")]
 				next := end
@@ -44,7 +44,7 @@ func TestCE4TheCatalogueIsReadToItsEnd(t *testing.T) {
 
 func TestCE4ACatalogueWithoutEndIsTooLarge(t *testing.T) {
 	for name, events := range map[string]string{"empty pages": ``, "pages": `{"name":"x"}`, "bytes": `{"name":"x","description":"` + strings.Repeat("x", 100_000) + `"}`} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			n := 0
 			_, s := (&fakeServer{list: func(m message) string {
 				n++
@@ -61,7 +61,7 @@ func TestCE4ACatalogueWithoutEndIsTooLarge(t *testing.T) {
 			}
 		})
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		types := strings.Repeat(`{"name":"x"},`, 100)
 		_, s := (&fakeServer{list: listOf(types + `{"name":"y"}`)}).connect(t, SessionConfig{MaxTypes: 100})
 		if _, err := names(t, s); !errors.Is(err, ErrTooLarge) {
@@ -71,7 +71,7 @@ func TestCE4ACatalogueWithoutEndIsTooLarge(t *testing.T) {
 }
 
 func TestCE5UnknownMembersAndModesAreIgnored(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		_, s := (&fakeServer{list: listOf(
 			`{"name":"a","delivery":["carrier","push",7,null,"poll","Push"],"title":"T","icons":[{}],"version":{"x":[1]},"_meta":{"k":"v"}}`,
 			`{"name":"b","delivery":{},"description":7,"inputSchema":"none","payloadSchema":true,"_meta":[]}`,
@@ -94,7 +94,7 @@ func TestCE5UnknownMembersAndModesAreIgnored(t *testing.T) {
 }
 
 func TestCE43TheCatalogueIsReadAgainWhenItChanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var pushes atomic.Bool
 		f := &fakeServer{capabilities: announces, list: func(m message) string {
 			if pushes.Load() {
@@ -132,7 +132,7 @@ func TestCE43TheCatalogueIsReadAgainWhenItChanges(t *testing.T) {
 }
 
 func TestCE43AStreamStaysWhereTheCatalogueStillHasIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		f := &fakeServer{capabilities: announces, list: listOf(pushType), serve: func(p *fakePipe, m message) {
 			switch m.Method {
 			case "subscriptions/listen":
@@ -170,7 +170,7 @@ func TestCE44ListenToleratesWhatIsNotGranted(t *testing.T) {
 		"closed":  func(p *fakePipe, m message) { p.result(m, `{"resultType":"complete"}`) },
 		"refused": func(p *fakePipe, m message) { p.refuse(m, `{"code":-32601,"message":"no"}`) },
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			_, s := (&fakeServer{capabilities: announces, list: listOf(pollType), serve: func(p *fakePipe, m message) {
 				if m.Method == "subscriptions/listen" {
 					script(p, m)
@@ -191,12 +191,38 @@ func TestCE44ListenToleratesWhatIsNotGranted(t *testing.T) {
 			time.Sleep(time.Hour)
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // nobody listens where it is not announced
+	bubble(t, func(t *testing.T) { // nobody listens where it is not announced
 		p, s := (&fakeServer{list: listOf(pollType), serve: pollOf(`{"events":[],"cursor":"c1"}`)}).connect(t, SessionConfig{})
 		_, _ = collect(s.Follow(t.Context(), tick, FollowConfig{}), 1)
 		synctest.Wait()
 		if n := len(p.messages("subscriptions/listen")); n != 0 {
 			t.Errorf("%d listens, want 0", n)
+		}
+	})
+}
+
+func TestOP17ARefusalIsForgottenWhenTheTypeIsListedAnew(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		lists := 0
+		p, s := (&fakeServer{list: func(message) string { // nothing of it is good for long
+			if lists++; lists > 2 {
+				return `{"events":[{"name":"tick","delivery":["push","poll"]}]}`
+			}
+			return `{"events":[` + bothType + `]}`
+		}, serve: func(p *fakePipe, m message) {
+			switch m.Method {
+			case "events/stream":
+				p.refuse(m, `{"code":-32026,"message":"Unsupported"}`)
+			case "events/poll":
+				p.result(m, `{"events":[`+polled("e1")+`],"cursor":"c1"}`)
+			}
+		}}).connect(t, SessionConfig{})
+		for i, want := range []int{1, 1, 2, 2} { // the third sees it listed otherwise
+			_, err := collect(s.Follow(t.Context(), tick, FollowConfig{}), 1)
+			if n := len(p.messages("events/stream")); err != nil || n != want {
+				t.Errorf("follower %d: %d streams, %v, want %d", i, n, err, want)
+			}
+			time.Sleep(time.Second)
 		}
 	})
 }

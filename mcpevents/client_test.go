@@ -41,7 +41,7 @@ func (r *redialer) dial(ctx context.Context) (*Session, error) {
 }
 
 func TestCE13AndCE25AReopenedStreamHasANewIDAndTheLastCursor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		n := 0
 		p, s := (&fakeServer{list: listOf(pushType), serve: streamOf(func(p *fakePipe, m message) {
 			n++
@@ -88,7 +88,7 @@ func TestCE41ADeadServerSeesNoStorm(t *testing.T) {
 		"cutting":         func(p *fakePipe, m message) { _ = p.conn.Close() },
 		"failing":         func(p *fakePipe, m message) { p.refuse(m, `{"code":-32603,"message":"x"}`) },
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			r := &redialer{t: t, f: &fakeServer{list: listOf(pushType)}}
 			var streams atomic.Int64
 			r.f.serve = streamOf(func(p *fakePipe, m message) {
@@ -144,7 +144,7 @@ func TestCE41TheBackoffGrowsAndStartsAnew(t *testing.T) {
 }
 
 func TestCE41NobodyAnswersTheDial(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		dials, troubles := 0, 0
 		c := Client{Dial: func(ctx context.Context) (*Session, error) {
 			dials++
@@ -172,7 +172,7 @@ func TestCE41NobodyAnswersTheDial(t *testing.T) {
 }
 
 func TestCE42ABrokenPipeIsMadeAnewWithAllItsStreams(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		r := &redialer{t: t, f: &fakeServer{list: listOf(pushType, `{"name":"tock","delivery":["push"]}`)}}
 		r.f.serve = func(p *fakePipe, m message) {
 			if m.Method != "events/stream" {
@@ -220,7 +220,7 @@ func TestCE42ABrokenPipeIsMadeAnewWithAllItsStreams(t *testing.T) {
 
 func TestCE51ExhaustedResourcesAreWaitedFor(t *testing.T) {
 	for _, code := range []string{`-32025`, `-32013`} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			refusal := `{"code":` + code + `,"message":"ResourceExhausted","data":{"limit":"streams","max":1}}`
 			_, s := (&fakeServer{list: listOf(pushType), serve: streamOf(
 				func(p *fakePipe, m message) { p.refuse(m, refusal) },
@@ -237,7 +237,7 @@ func TestCE51ExhaustedResourcesAreWaitedFor(t *testing.T) {
 }
 
 func TestCE52ForbiddenEndsTheSubscription(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		for _, types := range []string{pushType, pollType} {
 			p, s := (&fakeServer{list: listOf(types), serve: func(p *fakePipe, m message) {
 				p.refuse(m, `{"code":-32024,"message":"Forbidden","data":{"reason":"no"}}`)
@@ -252,7 +252,7 @@ func TestCE52ForbiddenEndsTheSubscription(t *testing.T) {
 }
 
 func TestTheLastFollowerClosesTheSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		r := &redialer{t: t, f: &fakeServer{list: listOf(pushType), serve: streamOf(active(`"c0"`))}}
 		c := Client{Dial: r.dial}
 		for range 2 {
@@ -268,7 +268,7 @@ func TestTheLastFollowerClosesTheSession(t *testing.T) {
 }
 
 func TestAnotherNotionOfPermanent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		_, s := (&fakeServer{list: listOf(pushType), serve: streamOf(
 			func(p *fakePipe, m message) { p.note(m, "events/terminated", `"error":{"code":7,"message":"later"}`) },
 			func(p *fakePipe, m message) { p.note(m, "events/event", event("e1", "c1")) },

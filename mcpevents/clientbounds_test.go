@@ -39,7 +39,7 @@ func TestChangesOfTheCatalogueDoNotSetThePace(t *testing.T) {
 			p.write(`{"jsonrpc":"2.0","method":"notifications/events/list_changed"}`)
 		},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			var polls atomic.Int64
 			f := &fakeServer{capabilities: announces, list: listOf(pollType), serve: listening(&polls, func(p *fakePipe, m message, _ int64) {
 				p.note(m, "subscriptions/acknowledged", granted)
@@ -63,7 +63,7 @@ func TestChangesOfTheCatalogueDoNotSetThePace(t *testing.T) {
 }
 
 func TestListenIsOpenedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var polls atomic.Int64
 		f := &fakeServer{capabilities: announces, list: listOf(pollType), serve: listening(&polls, func(p *fakePipe, m message, _ int64) {
 			p.note(m, "subscriptions/acknowledged", granted)
@@ -81,7 +81,7 @@ func TestListenIsOpenedAgain(t *testing.T) {
 }
 
 func TestAChangeBeforeTheAcknowledgement(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var polls atomic.Int64
 		var pushes atomic.Bool
 		f := &fakeServer{capabilities: announces, list: func(m message) string {
@@ -106,7 +106,7 @@ func TestAChangeBeforeTheAcknowledgement(t *testing.T) {
 }
 
 func TestADeadCatalogueIsWaitedForOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p, s := (&fakeServer{serve: func(*fakePipe, message) {}}).connect(t, SessionConfig{})
 		start := time.Now()
 		gone, stop := context.WithTimeout(t.Context(), time.Second)
@@ -130,23 +130,45 @@ func TestADeadCatalogueIsWaitedForOnce(t *testing.T) {
 
 func TestAPollThatIsTooLargeIsAskedForInHalves(t *testing.T) {
 	data := strings.Repeat("x", 10<<10)
-	var asked []int
-	f := &fakeWeb{list: listOf(pollType), serve: func(w http.ResponseWriter, _ *http.Request, m message) {
-		n, _ := m.param("maxEvents").(float64)
-		asked = append(asked, int(n))
-		events := make([]string, int(n))
-		for i := range events {
-			events[i] = fmt.Sprintf(`{"eventId":"e%d-%d","name":"tick","timestamp":"2026-11-03T09:15:02Z","data":{"x":%q}}`, len(asked), i, data)
+	for kind, answer := range map[string]func(w http.ResponseWriter, m message, result string){
+		"JSON":   answerJSON,
+		"frames": func(w http.ResponseWriter, m message, result string) { openSSE(w, m).result(result) },
+	} {
+		var asked []int
+		f := &fakeWeb{list: listOf(pollType), serve: func(w http.ResponseWriter, _ *http.Request, m message) {
+			n, _ := m.param("maxEvents").(float64)
+			asked = append(asked, int(n))
+			events := make([]string, int(n))
+			for i := range events {
+				events[i] = fmt.Sprintf(`{"eventId":"e%d-%d","name":"tick","timestamp":"2026-11-03T09:15:02Z","data":{"x":%q}}`, len(asked), i, data)
+			}
+			answer(w, m, fmt.Sprintf(`{"events":[%s],"cursor":"c%d","hasMore":%v}`, strings.Join(events, ","), len(asked), len(asked) < 4))
+		}}
+		s := f.start(t, SessionConfig{MaxMessageBytes: 300 << 10})
+		c := Client{Dial: dialOnce(s)}
+		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+		var trouble []error
+		got, err := collect(c.Follow(ctx, tick, FollowConfig{Cursor: "c0", PollFloor: time.Millisecond, PollInterval: time.Millisecond, OnTrouble: func(err error) { trouble = append(trouble, err) }}), 2)
+		if len(got) != 2 || err != nil || fmt.Sprint(asked) != "[100 50 25 25]" || len(trouble) != 2 || !errors.Is(trouble[0], ErrTooLarge) {
+			t.Errorf("%s: %d batches, %v, asked for %v, trouble %v", kind, len(got), err, asked, trouble)
 		}
-		answerJSON(w, m, fmt.Sprintf(`{"events":[%s],"cursor":"c%d","hasMore":%v}`, strings.Join(events, ","), len(asked), len(asked) < 4))
-	}}
-	s := f.start(t, SessionConfig{MaxMessageBytes: 300 << 10})
-	c := Client{Dial: dialOnce(s)}
-	var trouble []error
-	got, err := collect(c.Follow(t.Context(), tick, FollowConfig{Cursor: "c0", PollFloor: time.Millisecond, PollInterval: time.Millisecond, OnTrouble: func(err error) { trouble = append(trouble, err) }}), 2)
-	if len(got) != 2 || err != nil || fmt.Sprint(asked) != "[100 50 25 25]" || len(trouble) != 2 || !errors.Is(trouble[0], ErrTooLarge) {
-		t.Errorf("%d batches, %v, asked for %v, trouble %v", len(got), err, asked, trouble)
+		stop()
 	}
+}
+
+// On a pipe nobody can tell whose answer a line is that is too long to be read.
+func TestALineThatIsTooLongIsNotWaitedFor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		start := time.Now()
+		_, s := (&fakeServer{list: listOf(pollType), serve: func(p *fakePipe, m message) {
+			n, _ := m.param("maxEvents").(float64)
+			p.result(m, fmt.Sprintf(`{"events":[%s],"cursor":"c1","x":%q}`, polled("e1"), strings.Repeat("x", int(n)<<10)))
+		}}).connect(t, SessionConfig{MaxMessageBytes: 60 << 10})
+		got, err := collect(s.Follow(t.Context(), tick, FollowConfig{}), 1)
+		if d := time.Since(start); idsOf(got) != "e1" || err != nil || d != time.Second {
+			t.Errorf("%v, %v after %v, want e1 after the one pause of a second", got, err, d)
+		}
+	})
 }
 
 func TestWhatAServerSendsIsCounted(t *testing.T) {
@@ -174,7 +196,7 @@ func TestWhatAServerSendsIsCounted(t *testing.T) {
 }
 
 func TestABatchOfAStreamIsBoundedByAllItsBytes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		meta := `,"x":"` + strings.Repeat("x", 1<<20) + `"`
 		_, s := (&fakeServer{list: listOf(pushType), serve: streamOf(func(p *fakePipe, m message) {
 			p.note(m, "events/active", `"cursor":"c0"`)
@@ -199,7 +221,7 @@ func TestABatchOfAStreamIsBoundedByAllItsBytes(t *testing.T) {
 
 func TestInvalidParamsOfAnotherParameterLeaveTheCursor(t *testing.T) {
 	for path, given := range map[string]bool{"/arguments/min": false, "/cursor": true, "cursor": true, "params.cursor": true, "": true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			data, err := json.Marshal(map[string]string{"path": path})
 			if err != nil {
 				t.Fatal(err)

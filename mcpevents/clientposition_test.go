@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
 func TestWhatWasSeenIsKeptWithItsBatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		_, s := (&fakeServer{list: listOf(pushType), serve: streamOf(func(p *fakePipe, m message) {
 			p.note(m, "events/active", `"cursor":"c0"`)
 			p.note(m, "events/event", event("e1", "c1"))
@@ -48,8 +47,8 @@ func TestWhatWasSeenIsKeptWithItsBatch(t *testing.T) {
 }
 
 func TestAnActiveWithoutACursorIsNoNews(t *testing.T) {
-	for active, want := range map[string]any{`"truncated":false`: "kept", `"cursor":null`: nil, `"cursor":"c"`: "c"} {
-		synctest.Test(t, func(t *testing.T) {
+	for active, want := range map[string]any{`"truncated":false`: "kept", `"cursor":""`: "kept", `"cursor":null`: nil, `"cursor":"c"`: "c"} {
+		bubble(t, func(t *testing.T) {
 			p, s := (&fakeServer{list: listOf(pushType), serve: streamOf(func(p *fakePipe, m message) {
 				p.note(m, "events/active", active)
 				p.result(m, `{}`)
@@ -66,8 +65,54 @@ func TestAnActiveWithoutACursorIsNoNews(t *testing.T) {
 	}
 }
 
+func TestAnEmptyCursorLosesNoPlace(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p, s := (&fakeServer{list: listOf(pollType), serve: pollOf(`{"events":[`+polled("e6")+`],"cursor":""}`,
+			`{"events":[`+polled("e6")+`,`+polled("e7")+`],"cursor":"7"}`)}).connect(t, SessionConfig{})
+		got, err := collect(s.Follow(t.Context(), tick, FollowConfig{Cursor: "5"}), 2)
+		if idsOf(got) != "e6 e7" || err != nil || got[0].Cursor != "5" || got[1].Cursor != "7" || p.messages("events/poll")[1].param("cursor") != "5" {
+			t.Errorf("%v, %v, the second poll from %s", got, err, p.messages("events/poll")[1].Params["cursor"])
+		}
+	})
+}
+
+// A stream of a type without cursors has nothing to go on from, so that who keeps
+// to it hears of each beginning.
+func TestAStreamThatBeginsFromNowSaysSo(t *testing.T) {
+	for active, begins := range map[string]int{`"cursor":null`: 3, ``: 3, `"cursor":"c0"`: 1} {
+		bubble(t, func(t *testing.T) {
+			_, s := (&fakeServer{list: listOf(pushType), serve: streamOf(func(p *fakePipe, m message) {
+				p.note(m, "events/active", active)
+				p.note(m, "events/heartbeat", active)
+				p.result(m, `{}`)
+			})}).connect(t, SessionConfig{})
+			c := Client{Dial: dialOnce(s)}
+			ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+			defer stop()
+			got, err := collect(c.Follow(ctx, tick, FollowConfig{}), -1)
+			if len(got) != begins || idsOf(got) != "" || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %d batches of three streams, %v, want %d", active, len(got), err, begins)
+			}
+		})
+	}
+}
+
+func TestASlashMayBeEscaped(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fakeServer{capabilities: announces, serve: func(p *fakePipe, m message) {
+			p.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications\/subscriptions\/acknowledged","params":{"notifications":{},"_meta":{"io.modelcontextprotocol\/subscriptionId":%s}}}`, m.ID))
+		}}
+		_, s := f.connect(t, SessionConfig{})
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		for _, err := range s.Listen(ctx) {
+			t.Errorf("%v, want an end at once: it is not granted", err)
+		}
+	})
+}
+
 func TestAnEmptyCursorIsNoEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		_, s := (&fakeServer{list: listOf(pollType), serve: pollOf(`{"events":[],"cursor":"","nextPollMs":1000}`,
 			`{"events":[`+polled("e1")+`],"cursor":"1","nextPollMs":1000}`)}).connect(t, SessionConfig{})
 		var trouble []error
@@ -79,7 +124,7 @@ func TestAnEmptyCursorIsNoEnd(t *testing.T) {
 }
 
 func TestTheTimeOfALookIsNotTheStreams(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		lists := 0
 		f := &fakeServer{capabilities: announces, serve: func(p *fakePipe, m message) {
 			switch m.Method {
@@ -118,7 +163,7 @@ func TestTheTimeOfALookIsNotTheStreams(t *testing.T) {
 }
 
 func TestAnUnknownNoteDoesNotHideLife(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		_, s := (&fakeServer{list: listOf(pushType), serve: streamOf(func(p *fakePipe, m message) {
 			p.note(m, "events/active", `"cursor":"c0"`)
 			for i := range 20 {
@@ -137,7 +182,7 @@ func TestAnUnknownNoteDoesNotHideLife(t *testing.T) {
 }
 
 func TestABacklogThatOverflowsGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		const total = 20_000
 		p, s := (&fakeServer{list: listOf(pushType), serve: streamOf(func(p *fakePipe, m message) {
 			from := 0
@@ -167,7 +212,7 @@ func TestABacklogThatOverflowsGoesOn(t *testing.T) {
 }
 
 func TestADialThatPanicsLeavesTheOthersTheirTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		_, s := (&fakeServer{list: listOf(pollType), serve: pollOf(`{"events":[` + polled("e1") + `],"cursor":"c1"}`)}).connect(t, SessionConfig{})
 		n := 0
 		c := Client{Dial: func(context.Context) (*Session, error) {
@@ -190,4 +235,45 @@ func TestADialThatPanicsLeavesTheOthersTheirTurn(t *testing.T) {
 			t.Errorf("%v, %v", got, err)
 		}
 	})
+}
+
+// A consumer that is as slow as the server is fast always has something before it.
+func TestTheEndOfAContextIsNotWaitedFor(t *testing.T) {
+	for name, follow := range map[string]func(ctx context.Context, s *Session) (int, error){
+		"Follow": func(ctx context.Context, s *Session) (n int, end error) {
+			for _, err := range s.Follow(ctx, tick, FollowConfig{MaxEvents: 1}) {
+				time.Sleep(time.Millisecond)
+				end = err
+				n++
+			}
+			return n, end
+		},
+		"Stream": func(ctx context.Context, s *Session) (n int, end error) {
+			for _, err := range s.Stream(ctx, tick, StreamQuery{}) {
+				time.Sleep(time.Millisecond)
+				end = err
+				n++
+			}
+			return n, end
+		},
+	} {
+		bubble(t, func(t *testing.T) {
+			_, s := (&fakeServer{list: listOf(pushType), serve: streamOf(func(p *fakePipe, m message) {
+				p.note(m, "events/active", `"cursor":"c0"`)
+				for i := range 5000 {
+					if i > 100 { // so many always wait
+						time.Sleep(time.Millisecond)
+					}
+					p.note(m, "events/event", event(fmt.Sprint("e", i), fmt.Sprint("c", i+1)))
+				}
+			})}).connect(t, SessionConfig{})
+			ctx, stop := context.WithTimeout(t.Context(), time.Second)
+			defer stop()
+			start := time.Now()
+			n, err := follow(ctx, s)
+			if d := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || d > 1100*time.Millisecond || n < 500 {
+				t.Errorf("%s ends with %v after %v and %d steps, want the context's end after a second", name, err, d, n)
+			}
+		})
+	}
 }

@@ -24,12 +24,8 @@ func (h *webhooks) consent(ctx context.Context, principal, id string, u *url.URL
 	if h.c.Consented != nil && h.c.Consented(ctx, principal, callback) {
 		return nil
 	}
-	a, err := load(ctx, &h.ledger, accounts, accountKey(principal))
-	if err != nil {
+	if ok, err := h.consented(ctx, principal, callback); ok || err != nil {
 		return err
-	}
-	if a.value.consented(callback, time.Now()) {
-		return nil
 	}
 	// What follows makes requests to a host that a stranger named.
 	if !h.challenges.take("principal "+principal, 4) || !h.challenges.take("host "+callbackHost(u), 1) {

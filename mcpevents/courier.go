@@ -22,15 +22,15 @@ type courier struct {
 
 	mu      sync.Mutex
 	results []result
-	poked   bool // the record or the type changed
-	broken  Break
+	poked   bool               // the record or the type changed
+	gone    bool               // the type was withdrawn
 	cancel  context.CancelFunc // ends a rest
 
 	// The rest is of the courier's goroutine alone.
 	rec     stored[webhookRecord] // as it was read last, with what is to be written
 	seen    time.Time             // when that was
 	dirty   bool
-	missed  bool // to be written as well: a gap that is not told
+	missed  bool // to be written as well: a gap that refreshes are to tell
 	renewAt time.Time
 	storeAt time.Time // the store is left alone until then: it failed
 
@@ -58,7 +58,7 @@ const (
 	callTimeout  = 10 * time.Second
 	maxHiccup    = 30 * time.Second
 	storePause   = time.Second
-	quietPause   = 50 * time.Millisecond // after a wait that brought nothing
+	quietPause   = 50 * time.Millisecond // after a call for nothing
 )
 
 // newCourier returns a courier for a subscription that was just taken.
@@ -211,7 +211,7 @@ func (c *courier) reload(ctx context.Context) error {
 // save writes where the courier stands, and takes the subscription for another
 // lease, or gives it back.
 func (c *courier) save(ctx context.Context, release bool) error {
-	mine, missed := *c.rec.value, c.missed
+	mine := *c.rec.value
 	until := time.Now().Add(c.h.c.Lease).UnixMilli()
 	settled, tried := c.win.state()
 	known := c.rec
@@ -221,8 +221,10 @@ func (c *courier) save(ctx context.Context, release bool) error {
 		}
 		r.Position, r.Settled, r.Tries = c.win.position, settled, tried
 		r.Gap, r.Suspended, r.Accepted, r.LastError, r.Failing = mine.Gap, mine.Suspended, mine.Accepted, mine.LastError, mine.Failing
-		r.Throttled, r.Health, r.Ended = mine.Throttled, mine.Health, mine.Ended
-		r.Missed = r.Missed || missed
+		r.Throttled, r.Busy, r.Health, r.Ended = mine.Throttled, mine.Busy, mine.Health, mine.Ended
+		if c.missed {
+			r.Missed = &missed{}
+		}
 		if r.Lease = until; release {
 			r.Owner, r.Lease = "", 0
 		}
@@ -236,74 +238,6 @@ func (c *courier) save(ctx context.Context, release bool) error {
 	return nil
 }
 
-// judge ends what is over: expired, forbidden, withdrawn or broken.
-func (c *courier) judge(ctx context.Context, now time.Time) error {
-	if c.rec.value.over(now, c.h.c.Abandon) {
-		if err := c.reload(ctx); err != nil { // it may have been renewed elsewhere
-			return err
-		}
-		if c.rec.value.over(now, c.h.c.Abandon) {
-			return c.bury(ctx)
-		}
-	}
-	if c.rec.value.Ended != nil {
-		return nil
-	}
-	o := c.h.s.offer(c.sub.Name)
-	c.mu.Lock()
-	broken := c.broken
-	c.mu.Unlock()
-	switch {
-	case o == nil:
-		return c.end(ctx, refuse(NotFound, "kind", "event"))
-	case broken != BreaksNothing:
-		return c.end(ctx, refuse(Unsupported, "feature", string(broken), "reason", "schema_changed"))
-	case c.h.broken(c.sub.Name, c.rec.value.Schemas):
-		return c.end(ctx, refuse(Unsupported, "feature", string(BreaksPayload), "reason", "schema_changed"))
-	case o != c.offer && o.input.check(c.sub.Arguments) != nil:
-		return c.end(ctx, refuse(Unsupported, "feature", string(BreaksInput), "reason", "schema_changed"))
-	case c.offer != nil && now.Sub(c.checked) < c.h.s.config.Recheck:
-		c.offer, c.silent = o, o.NoReplay
-		return nil
-	}
-	limited, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	err := c.h.s.permit(limited, o, c.sub)
-	c.checked = now
-	if why, ok := errors.AsType[*Error](err); ok && ends(err) {
-		return c.end(ctx, why)
-	}
-	c.silent = o.NoReplay
-	if c.offer = o; err != nil { // not known: deliveries pause until it is
-		c.offer = nil
-		c.hiccup(now)
-	}
-	return nil
-}
-
-// end makes the subscription one that is over, of which the endpoint is told.
-func (c *courier) end(ctx context.Context, why *Error) error {
-	c.h.log.Info("mcpevents: a webhook subscription ends", "subscription", c.id, "reason", string(why.Kind))
-	if c.h.c.NoEnvelopes {
-		return c.bury(ctx)
-	}
-	c.edit(func(r *webhookRecord) {
-		r.Ended, r.Gap = &ending{Kind: why.Kind, Data: why.Data, owed: owed{ID: newMessageID("terminated")}}, nil
-	})
-	if err := c.save(ctx, false); err != nil {
-		return err
-	}
-	return c.h.leave(ctx, c.sub.Principal, c.id)
-}
-
-// bury forgets the subscription.
-func (c *courier) bury(ctx context.Context) error {
-	if err := c.h.remove(ctx, c.id, c.life); err != nil {
-		return err
-	}
-	return errLost
-}
-
 // rest waits for what comes next: a result, a word from elsewhere, a time, or
 // more events.
 func (c *courier) rest(ctx context.Context) {
@@ -313,15 +247,15 @@ func (c *courier) rest(ctx context.Context) {
 	if reads && c.more && !paused {
 		return
 	}
-	ctx, cancel := context.WithDeadline(ctx, c.next(now))
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c.mu.Lock()
-	if c.poked && !now.Before(c.storeAt) || len(c.results) > 0 {
-		c.mu.Unlock()
+	poked, came := c.rouse(cancel) // what comes from here on ends the rest
+	defer c.rouse(nil)
+	if came {
 		return
 	}
-	c.cancel = cancel
-	c.mu.Unlock()
+	ctx, stop := context.WithDeadline(ctx, c.next(now, poked))
+	defer stop()
 	if reads && !paused {
 		_, err := guarded(c.h.s, "Backend.Wait", func() (struct{}, error) {
 			return struct{}{}, c.offer.Backend.Wait(ctx, c.sub, c.win.read)
@@ -333,31 +267,31 @@ func (c *courier) rest(ctx context.Context) {
 	} else {
 		<-ctx.Done()
 	}
+}
+
+// rouse sets what ends the rest, and tells what came before.
+func (c *courier) rouse(cancel context.CancelFunc) (poked, came bool) {
 	c.mu.Lock()
-	c.cancel = nil
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	c.cancel = cancel
+	return c.poked, len(c.results) > 0
 }
 
 // next is when the courier has something to do by itself.
-func (c *courier) next(now time.Time) time.Time {
+func (c *courier) next(now time.Time, poked bool) time.Time {
 	at := c.renewAt
 	sooner := func(t time.Time) {
 		if !t.IsZero() && t.Before(at) {
 			at = t
 		}
 	}
-	if c.dirty {
+	if c.dirty || poked {
 		at = now
 	}
 	if r := c.rec.value; r.Ended == nil {
 		sooner(moment(r.Expires))
 		sooner(c.checked.Add(c.h.s.config.Recheck))
 	}
-	c.mu.Lock()
-	if c.poked {
-		at = now
-	}
-	c.mu.Unlock()
 	if at.Before(c.storeAt) {
 		at = c.storeAt
 	}
@@ -368,14 +302,13 @@ func (c *courier) next(now time.Time) time.Time {
 	return at
 }
 
-// poke tells the courier that the record or its type changed.
-func (c *courier) poke(broken Break) {
+// poke tells the courier that the record or its type changed, or that the type is
+// gone.
+func (c *courier) poke(gone bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.poked = true
-	if broken != BreaksNothing {
-		c.broken = broken
-	}
+	c.gone = c.gone || gone
 	if c.cancel != nil {
 		c.cancel()
 	}

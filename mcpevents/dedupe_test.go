@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
 func TestSeenIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := NewSeen(3, time.Hour)
 		for i := range 5 {
 			s.Add(fmt.Sprint("e", i))
@@ -46,7 +45,7 @@ func TestSeenIsBounded(t *testing.T) {
 }
 
 func TestSeenIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := NewSeen(0, time.Hour)
 		s.Add("e1")
 		time.Sleep(40 * time.Minute)

@@ -1,6 +1,7 @@
 package mcpevents
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -88,15 +89,19 @@ func (h *webhooks) scan(ctx context.Context, couriers *sync.WaitGroup, foreign m
 		slots <- struct{}{}
 		takers.Go(func() {
 			defer func() { <-slots }()
-			c, known, err := h.take(ctx, id)
+			c, known, err := h.take(context.WithoutCancel(ctx), id) // or nobody would know that it is held
+			unreadable := errors.Is(err, errRecord)
+			if unreadable {
+				h.log.Warn("mcpevents: a subscription is left to others", "subscription", id, "error", err)
+			}
 			switch {
+			case !known, unreadable:
+				mu.Lock()
+				foreign[id] = now.Add(foreignPause)
+				mu.Unlock()
 			case err != nil:
 				mu.Lock()
 				failed = err
-				mu.Unlock()
-			case !known:
-				mu.Lock()
-				foreign[id] = now.Add(foreignPause)
 				mu.Unlock()
 			case c != nil:
 				couriers.Go(func() {
@@ -122,15 +127,17 @@ func (h *webhooks) take(ctx context.Context, id string) (c *courier, known bool,
 	now := time.Now()
 	known = true
 	var mine bool
-	var principal string
+	var principal, life string
 	rec, err := change(ctx, &h.ledger, h.records, id, nil, func(r *webhookRecord) (*webhookRecord, verdict, error) {
 		mine, known, principal = false, true, ""
 		switch {
 		case r == nil, r.held(now, h.owner):
 			return nil, leave, nil
-		case r.over(now, h.c.Abandon):
-			principal = r.Principal
+		case r.over(now), r.abandoned(now, h.c.Abandon) && h.c.NoEnvelopes:
+			principal, life = r.Principal, r.Life
 			return nil, drop, nil
+		case r.abandoned(now, h.c.Abandon):
+			r.end(refuse(CallbackEndpointError, "reason", cmp.Or(r.LastError, failRefused)))
 		case r.Suspended != 0 && r.Ended == nil:
 			return nil, leave, nil
 		case r.Ended == nil && h.s.offer(r.Name) == nil && !h.wasOffered(r.Name):
@@ -145,9 +152,11 @@ func (h *webhooks) take(ctx context.Context, id string) (c *courier, known bool,
 	case err != nil:
 		return nil, known, err
 	case principal != "":
-		return nil, known, h.leave(ctx, principal, id)
+		return nil, known, h.leave(ctx, principal, accountEntry{ID: id, Life: life})
 	case !mine:
 		return nil, known, nil
+	case rec.value.Ended != nil:
+		h.log.Info("mcpevents: a webhook subscription is over, and its endpoint is told", "subscription", id, "reason", string(rec.value.Ended.Kind))
 	}
 	c = h.newCourier(id, rec)
 	h.mu.Lock()

@@ -16,34 +16,35 @@ type result struct {
 	lost     bool // there was none after all
 }
 
-// fill reads events, up to the size of the window.
+// fill reads one page of events, if there is room. Others follow in the next turns,
+// since the lease is to be renewed meanwhile.
 func (c *courier) fill(ctx context.Context, now time.Time) {
-	for c.more && !now.Before(c.readAt) && ctx.Err() == nil {
-		room := c.win.room()
-		if room == 0 {
-			return
-		}
-		limited, cancel := context.WithTimeout(ctx, callTimeout)
-		page, err := c.h.s.read(limited, c.offer, c.sub, Query{After: c.win.read, Limit: room})
-		cancel()
-		if err != nil {
-			c.backendFailed(ctx, err)
-			return
-		}
-		c.hiccups = 0
-		if quiet := len(page.events) == 0 && page.next == c.win.read; quiet && c.woken {
-			c.readAt = now.Add(quietPause)
-		}
-		c.woken = false
-		c.take(page)
-		c.more = page.more
+	room := c.win.room()
+	if !c.more || room == 0 || now.Before(c.readAt) {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, callTimeout)
+	page, err := c.h.s.read(limited, c.offer, c.sub, Query{After: c.win.read, Limit: room})
+	cancel()
+	if err != nil {
+		c.backendFailed(ctx, err)
+		return
+	}
+	c.hiccups = 0
+	if quiet := len(page.events) == 0 && page.next == c.win.read; quiet && (c.woken || page.more) {
+		c.readAt = now.Add(quietPause)
+	}
+	c.woken = false
+	c.take(page)
+	if c.more = page.more; !c.more {
+		c.win.forget() // all that is there was read
 	}
 }
 
 // take puts a page into the window.
 func (c *courier) take(page readPage) {
 	if page.truncated {
-		c.win.jump()
+		c.win.forget()
 		var after *parcel
 		if page.start != c.win.read {
 			after = c.win.mark(page.start)
@@ -71,7 +72,7 @@ func (c *courier) backendFailed(ctx context.Context, err error) {
 	}
 	if why, ok := errors.AsType[*Error](err); ok && ends(err) {
 		if c.fatal = c.end(ctx, why); c.fatal == nil {
-			c.poke(BreaksNothing) // to tell the endpoint at once
+			c.poke(false) // to tell the endpoint at once
 		}
 		return
 	}
@@ -272,7 +273,14 @@ func (c *courier) collect(now time.Time) {
 func (c *courier) note(r result, now time.Time) {
 	c.edit(func(rec *webhookRecord) {
 		failed := r.fault != "" && !r.refused()
-		if !r.busy() { // which says nothing of the endpoint's health
+		switch {
+		case !r.busy():
+			rec.Busy = 0
+		case rec.Busy == 0:
+			rec.Busy = r.began.UnixMilli()
+		}
+		// To be busy says nothing of the endpoint's health, for as long as it is tried.
+		if rec.Busy == 0 || now.Sub(moment(rec.Busy)) > c.h.c.RetryWindow {
 			rec.Health.count(now, failed)
 		}
 		switch {

@@ -2,30 +2,185 @@ package mcpevents
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
 func TestSuspendedWithoutEndIsAbandoned(t *testing.T) {
+	for _, none := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			w := newWorld(t, func(w *world) { w.w.NoExpiry, w.w.Abandon, w.w.NoEnvelopes = true, 48*time.Hour, none })
+			id := w.subscribe(map[string]any{"ttlMs": nil}).ID
+			w.e.set(status(500))
+			for i := range 200 {
+				w.add(fmt.Sprint("e", i))
+				after(20 * time.Second)
+			}
+			w.e.clear()
+			after(47 * time.Hour)
+			if rec, _ := w.store.Load(t.Context(), id); rec.Version == 0 || len(w.e.all("*")) != 0 {
+				t.Errorf("it was forgotten too early, or something was sent")
+			}
+			w.e.set(nil)
+			after(2 * time.Hour)
+			if rec, _ := w.store.Load(t.Context(), id); rec.Version != 0 {
+				t.Errorf("it is still kept")
+			}
+			over := w.e.all("*")
+			if none && len(over) != 0 || !none && (len(over) != 1 || over[0].body.Type != "terminated" ||
+				over[0].body.Error.Code != -32027 || !strings.Contains(string(over[0].body.Error.Data), failServer)) {
+				t.Errorf("NoEnvelopes %v: %d requests, want the terminated alone, with the endpoint's failure, or none", none, len(over))
+			}
+			if a, err := load(t.Context(), &w.s.webhooks.ledger, accounts, accountKey("ann")); err != nil || a.version != 0 {
+				t.Errorf("the account still has it: %v, %v", a.value, err)
+			}
+		})
+	}
+}
+
+// An endpoint that puts everything off until it is given up is suspended, too.
+func TestAnEndpointThatPutsOffForEverIsSuspended(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newWorld(t, func(w *world) { w.w.NoExpiry, w.w.Abandon = true, 48*time.Hour })
-		id := w.subscribe(map[string]any{"ttlMs": nil}).ID
-		w.e.set(status(500))
-		for i := range 200 {
+		w := newWorld(t, func(w *world) { w.w.NoExpiry = true })
+		w.subscribe(map[string]any{"ttlMs": nil})
+		w.e.set(status(503, "Retry-After", "1"))
+		for i := range 300 {
 			w.add(fmt.Sprint("e", i))
-			after(20 * time.Second)
 		}
-		after(47 * time.Hour)
-		if rec, _ := w.store.Load(t.Context(), id); rec.Version == 0 {
-			t.Errorf("it was forgotten too early")
+		after(3 * time.Hour)
+		w.e.clear()
+		after(time.Hour)
+		if n := len(w.e.all("*")); n != 0 {
+			t.Errorf("%d requests in the fourth hour, want none", n)
 		}
-		after(2 * time.Hour)
-		if rec, _ := w.store.Load(t.Context(), id); rec.Version != 0 {
-			t.Errorf("it is still kept")
+		if s := w.subscribe(map[string]any{"ttlMs": nil}).Status; s == nil || s.Active {
+			t.Errorf("status %+v, want suspended", s)
+		}
+	})
+}
+
+// A type that changed so that a subscription cannot be had any more ends it.
+func TestTypesThatDoNotFitAnyMoreEnd(t *testing.T) {
+	other := json.RawMessage(`{"type":"object","properties":{"n":{"type":"string"}}}`)
+	var hidden atomic.Bool
+	for _, c := range []struct {
+		name   string
+		change func(s *Server, typ Type) error
+		code   int64
+		data   string
+	}{
+		{"without the mode", func(s *Server, typ Type) error {
+			typ.Modes = []Mode{Poll}
+			return s.Replace(typ, BreaksNothing)
+		}, -32026, `{"feature":"deliveryMode","value":"webhook"}`},
+		{"hidden", func(*Server, Type) error { hidden.Store(true); return nil }, -32023, `{"kind":"event"}`},
+		{"withdrawn, and another offered", func(s *Server, typ Type) error {
+			s.Withdraw("tick")
+			typ.Payload = other
+			return s.Offer(typ)
+		}, -32023, `{"kind":"event"}`},
+		{"broken", func(s *Server, typ Type) error {
+			typ.Payload = other
+			return s.Replace(typ, BreaksPayload)
+		}, -32026, `{"feature":"payloadSchema","reason":"schema_changed"}`},
+		{"with other arguments", func(s *Server, typ Type) error {
+			typ.Input = json.RawMessage(`{"type":"object","required":["a"]}`)
+			return s.Replace(typ, BreaksNothing)
+		}, -32026, `{"feature":"inputSchema","reason":"schema_changed"}`},
+	} {
+		bubble(t, func(t *testing.T) {
+			hidden.Store(false)
+			w := newWorld(t, func(w *world) {
+				w.c.Types[0].Visible = func(context.Context, string) bool { return !hidden.Load() }
+			})
+			w.subscribe(nil)
+			settle()
+			if err := c.change(w.s, w.c.Types[0]); err != nil {
+				t.Fatal(err)
+			}
+			after(61 * time.Second)
+			if err := w.log.Append(Event{ID: "e1", Data: json.RawMessage(`{"n":"x"}`)}); err != nil {
+				t.Fatal(err)
+			}
+			settle()
+			over := w.e.all("terminated")
+			if len(over) != 1 || over[0].body.Error.Code != c.code || string(over[0].body.Error.Data) != c.data {
+				t.Errorf("%s: terminated %+v, want one, %d %s", c.name, over, c.code, c.data)
+			}
+			if got := eventIDs(w.e.all("")); got != "" {
+				t.Errorf("%s: %q is delivered, want nothing", c.name, got)
+			}
+		})
+	}
+}
+
+// A break that was said ends a subscription after a restart, too, where nobody
+// delivered it before; what is subscribed to since, or was added, is not ended.
+func TestABreakIsKeptOverARestart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.subscribe(map[string]any{"ttlMs": 86_400_000})
+		settle()
+		w.end() // and the break is said while nobody delivers
+		broken := w.c.Types[0]
+		broken.Payload = json.RawMessage(`{"type":"object","properties":{"n":{"type":"number"}}}`)
+		if err := w.s.Replace(broken, BreaksPayload); err != nil {
+			t.Fatal(err)
+		}
+		second := w.server() // another one that shares the store says the same
+		if err := second.Replace(broken, BreaksPayload); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := second.webhooks.subscribe(as("bob"), ask(map[string]any{"ttlMs": 86_400_000})); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.s.Replace(broken, BreaksPayload); err != nil { // and so does the first, once more
+			t.Fatal(err)
+		}
+		for i := range 3 {
+			broken.Payload = json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"n":{"type":"number"},"m%d":{}}}`, i))
+			w.c.Types[0] = broken // each start adds something
+			w.start()
+			w.add(fmt.Sprint("e", i))
+			after(2 * time.Minute)
+			w.end()
+		}
+		if over := w.e.all("terminated"); len(over) != 1 || !strings.Contains(string(over[0].raw), `"schema_changed"`) {
+			t.Errorf("%d terminated, want one, schema_changed", len(over))
+		}
+		if got := eventIDs(w.e.all("")); got != "e0 e1 e2" {
+			t.Errorf("delivered %q, want e0 to e2 to the new subscription", got)
+		}
+	})
+}
+
+// A break that cannot be written down is refused, and nothing has changed.
+func TestABreakNeedsTheStore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cut := &cutStore{SubscriptionStore: NewMemorySubscriptions()}
+		w := newWorld(t, func(w *world) { w.store = cut })
+		w.subscribe(nil)
+		settle()
+		gone := errors.New("gone")
+		cut.set(gone)
+		if err := w.s.Replace(w.c.Types[0], BreaksPayload); !errors.Is(err, gone) {
+			t.Errorf("Replace = %v, want the store's error", err)
+		}
+		if err := w.s.Replace(w.c.Types[1], BreaksPayload); err != nil {
+			t.Errorf("Replace of what no webhook delivers: %v", err)
+		}
+		cut.set(nil)
+		after(time.Minute)
+		w.add("e1")
+		settle()
+		if got, over := eventIDs(w.e.all("")), len(w.e.all("terminated")); got != "e1" || over != 0 {
+			t.Errorf("delivered %q, %d terminated, want e1 and none", got, over)
 		}
 	})
 }
@@ -158,6 +313,28 @@ func TestNoReplayTypesHaveNullCursors(t *testing.T) {
 		settle()
 		if got, gaps := eventIDs(w.e.all("")), len(w.e.all("gap")); got != "e1 e2" || gaps != 0 {
 			t.Errorf("after a restart: %q, %d gaps, want e1 e2 and none", got, gaps)
+		}
+	})
+}
+
+// A record that a later version wrote is left alone, and holds nobody else up.
+func TestARecordThatCannotBeReadIsLeftToOthers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		if _, err := w.store.Write(t.Context(), []SubscriptionWrite{{Key: "sub_later", Value: []byte(`{"v":2}`), Due: time.Now()}}); err != nil {
+			t.Fatal(err)
+		}
+		w.subscribe(nil)
+		after(time.Minute)
+		w.add("e1")
+		settle()
+		if got := eventIDs(w.e.all("")); got != "e1" {
+			t.Errorf("beside it %q is delivered, want e1", got)
+		}
+		w.stop()
+		text := w.out.String()
+		if n := strings.Count(text, "sub_later"); n < 2 || n > 6 || strings.Contains(text, "store failed") {
+			t.Errorf("in a minute it is named %d times, want one in %v, and not as a store that failed:\n%s", n, foreignPause, text)
 		}
 	})
 }

@@ -44,6 +44,7 @@ func ExampleServer_Handler() {
 		Handler:           events.Handler(server, mcpevents.HandlerConfig{}),
 		ReadHeaderTimeout: 10 * time.Second,
 	}
+	web.RegisterOnShutdown(func() { _ = events.Close() }) // its Shutdown waits for streams
 	log.Fatal(web.ListenAndServe())
 }
 

@@ -59,6 +59,7 @@ type follower struct {
 	check   payloadCheck
 	cursor  Cursor // where to go on
 	told    Cursor // of the last batch that was taken
+	begins  bool   // from now, which the consumer is told though there is nothing in the batch
 	gap     bool   // to be told with the next batch
 	dropped int
 	cause   error     // why the type is looked up again
@@ -101,9 +102,12 @@ func (f *follower) run(ctx context.Context, s *Session) error {
 		if err != nil {
 			return err
 		}
+		if mode != Webhook {
+			f.f.Receiver.leave(f) // what waits there is of a subscription that is over
+		}
 		switch mode {
 		case Webhook:
-			err = f.webhook(ctx, f.f.Receiver)
+			err = f.webhook(ctx, generation, f.f.Receiver)
 		case Push:
 			err = f.push(ctx, generation)
 		default:
@@ -128,6 +132,7 @@ func (f *follower) settle(mode Mode, err error) (anew bool, _ error) {
 	}
 	switch {
 	case e.Kind == Unsupported && e.member("reason") == "schema_changed",
+		e.Kind == Unsupported && e.member("feature") == "deliveryMode" && terminated && f.f.Mode == "",
 		e.Kind == NotFound && (e.member("kind") == "event" || e.member("kind") == ""):
 		f.cause = err
 		return true, once(&f.retried, err)
@@ -226,11 +231,11 @@ func (f *follower) deliver(events []Event, cursor Cursor, truncated bool) error 
 		fresh = append(fresh, v)
 	}
 	b := Batch{Events: fresh, Cursor: cursor, Truncated: truncated || f.gap, Dropped: f.dropped}
-	if len(fresh) == 0 && !b.Truncated && cursor == f.told {
+	if len(fresh) == 0 && !b.Truncated && cursor == f.told && !f.begins {
 		f.cursor = cursor
 		return nil
 	}
-	f.gap, f.dropped = false, 0
+	f.gap, f.dropped, f.begins = false, 0, false
 	for _, v := range taken { // so that what is kept with the batch has it
 		f.f.Seen.Add(v)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -32,7 +31,7 @@ func TestCE6NoModeThatIsListedCanBeUsed(t *testing.T) {
 		{bothType, Webhook},
 		{bothType, "other"},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			p, s := (&fakeServer{list: listOf(one.types)}).connect(t, SessionConfig{})
 			_, err := collect(s.Follow(t.Context(), tick, FollowConfig{Mode: one.mode}), 1)
 			if !errors.Is(err, ErrNoMode) || !Permanent(err) {
@@ -65,7 +64,7 @@ func TestCE7AutoPrefersPushAndAForcedModeStays(t *testing.T) {
 		{pushType, "", "pushed"}, {pollType, "", "polled"},
 		{`{"name":"tick","delivery":["poll","other","push"]}`, "", "pushed"},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			_, s := (&fakeServer{list: listOf(one.types), serve: serve}).connect(t, SessionConfig{})
 			got, err := collect(s.Follow(t.Context(), tick, FollowConfig{Mode: one.mode}), 1)
 			if idsOf(got) != one.want {
@@ -73,7 +72,7 @@ func TestCE7AutoPrefersPushAndAForcedModeStays(t *testing.T) {
 			}
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // not even where the server refuses it
+	bubble(t, func(t *testing.T) { // not even where the server refuses it
 		_, s := (&fakeServer{list: listOf(bothType), serve: func(p *fakePipe, m message) {
 			p.refuse(m, `{"code":-32026,"message":"Unsupported","data":{"feature":"deliveryMode","value":"push"}}`)
 		}}).connect(t, SessionConfig{})
@@ -90,7 +89,7 @@ func TestCE8ARefusedStreamIsPolledFromTheSameCursor(t *testing.T) {
 		`{"code":-32014,"message":"Unsupported"}`,
 		`{"code":-32601,"message":"method not found"}`, // OP-17
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			p, s := (&fakeServer{list: listOf(bothType), serve: func(p *fakePipe, m message) {
 				if m.Method == "events/stream" {
 					p.refuse(m, refusal)
@@ -122,7 +121,7 @@ func TestCE8OtherRefusalsAreNoReasonToPoll(t *testing.T) {
 		`{"code":-32014,"message":"whatever"}`,
 		`{"code":-32024,"message":"Forbidden"}`,
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			p, s := (&fakeServer{list: listOf(bothType), serve: func(p *fakePipe, m message) { p.refuse(m, refusal) }}).connect(t, SessionConfig{})
 			_, err := collect(s.Follow(t.Context(), tick, FollowConfig{}), 1)
 			if _, ok := errors.AsType[*Error](err); !ok || len(p.messages("events/poll")) != 0 {
@@ -135,7 +134,7 @@ func TestCE8OtherRefusalsAreNoReasonToPoll(t *testing.T) {
 const schemaHasChanged = `{"code":-32026,"message":"Unsupported","data":{"feature":"payloadSchema","reason":"schema_changed"}}`
 
 func TestCE9AChangedSchemaIsLookedUpAndSubscribedToAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p, s := (&fakeServer{list: listOf(bothType), serve: streamOf(
 			func(p *fakePipe, m message) { p.refuse(m, schemaHasChanged) },
 			func(p *fakePipe, m message) { p.note(m, "events/event", event("e1", "c1")) },
@@ -148,7 +147,7 @@ func TestCE9AChangedSchemaIsLookedUpAndSubscribedToAgain(t *testing.T) {
 			t.Errorf("%d lists and %d polls, want 2 and 0", lists, polls)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // a server that always says so gets no storm
+	bubble(t, func(t *testing.T) { // a server that always says so gets no storm
 		p, s := (&fakeServer{list: listOf(bothType), serve: streamOf(func(p *fakePipe, m message) { p.refuse(m, schemaHasChanged) })}).connect(t, SessionConfig{})
 		_, err := collect(s.Follow(t.Context(), tick, FollowConfig{}), 1)
 		if !errors.Is(err, ErrUnsupported) || len(p.messages("events/stream")) != 2 {
@@ -158,7 +157,7 @@ func TestCE9AChangedSchemaIsLookedUpAndSubscribedToAgain(t *testing.T) {
 }
 
 func TestCE11TheFirstSubscribeHasANullCursor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p, s := (&fakeServer{list: listOf(bothType), serve: func(p *fakePipe, m message) {
 			switch m.Method {
 			case "events/stream": // none of these has a cursor
@@ -170,8 +169,8 @@ func TestCE11TheFirstSubscribeHasANullCursor(t *testing.T) {
 				p.result(m, `{"events":[`+polled("e1")+`]}`)
 			}
 		}}).connect(t, SessionConfig{})
-		got, err := collect(s.Follow(t.Context(), tick, FollowConfig{MaxEvents: 1}), 2)
-		if idsOf(got) != "e1 e2" || err != nil || got[0].Cursor != "" || got[1].Cursor != "" {
+		got, err := collect(s.Follow(t.Context(), tick, FollowConfig{MaxEvents: 1}), 3)
+		if idsOf(got) != "e1 e2" || err != nil || len(got[0].Events) != 0 || got[0].Cursor != "" || got[1].Cursor != "" || got[2].Cursor != "" {
 			t.Errorf("%v, %v", got, err)
 		}
 		if _, err := s.Poll(t.Context(), tick, PollQuery{}); err != nil {
@@ -189,7 +188,7 @@ func TestCE11TheFirstSubscribeHasANullCursor(t *testing.T) {
 }
 
 func TestCE12ANullCursorStoresNothingAndStaysNull(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p, s := (&fakeServer{list: listOf(pushType), serve: streamOf(func(p *fakePipe, m message) {
 			p.note(m, "events/active", `"cursor":null`)
 			p.note(m, "events/event", `"eventId":"e1","name":"tick","timestamp":"2026-11-03T09:15:02Z","data":{},"cursor":null`)
@@ -221,7 +220,7 @@ func TestCE12ANullCursorStoresNothingAndStaysNull(t *testing.T) {
 
 func TestOP7PollsOfATypeWithoutCursorsAreGivenUp(t *testing.T) {
 	for _, result := range []string{`{"events":[]}`, `{"events":[],"cursor":null,"hasMore":true}`} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			_, s := (&fakeServer{list: listOf(pollType), serve: pollOf(result)}).connect(t, SessionConfig{})
 			if _, err := collect(s.Follow(t.Context(), tick, FollowConfig{}), 1); !errors.Is(err, ErrNoReplay) || !Permanent(err) {
 				t.Errorf("%s: %v, want ErrNoReplay", result, err)
@@ -232,7 +231,7 @@ func TestOP7PollsOfATypeWithoutCursorsAreGivenUp(t *testing.T) {
 
 func TestOP11ARefusedCursorIsGivenUpWithAGap(t *testing.T) {
 	for _, types := range []string{pushType, pollType} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			p, s := (&fakeServer{list: listOf(types), serve: func(p *fakePipe, m message) {
 				switch {
 				case string(m.Params["cursor"]) != "null":
@@ -251,7 +250,7 @@ func TestOP11ARefusedCursorIsGivenUpWithAGap(t *testing.T) {
 				t.Errorf("%s: %d requests, want 2", types, n)
 			}
 		})
-		synctest.Test(t, func(t *testing.T) { // and once
+		bubble(t, func(t *testing.T) { // and once
 			p, s := (&fakeServer{list: listOf(types), serve: func(p *fakePipe, m message) {
 				p.refuse(m, `{"code":-32602,"message":"what arguments"}`)
 			}}).connect(t, SessionConfig{})
@@ -266,7 +265,7 @@ func TestOP11ARefusedCursorIsGivenUpWithAGap(t *testing.T) {
 func TestCE14CursorsAreOpaque(t *testing.T) {
 	odd := []string{" ", "0", "null", `"`, `\`, "a\nb\x00\x7f", "<&>\u2028", "é\U0001f600", strings.Repeat("x", 60<<10)}
 	for _, cursor := range odd {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			quoted, _ := json.Marshal(cursor)
 			p, s := (&fakeServer{list: listOf(pushType), serve: streamOf(active(string(quoted)))}).connect(t, SessionConfig{})
 			got, err := collect(s.Follow(t.Context(), tick, FollowConfig{}), 1)
@@ -284,7 +283,7 @@ func TestCE14CursorsAreOpaque(t *testing.T) {
 }
 
 func TestCE23EachSubscriptionPollsForItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p, s := (&fakeServer{list: listOf(pollType, `{"name":"tock","delivery":["poll"]}`), serve: func(p *fakePipe, m message) {
 			name := fmt.Sprint(m.param("name"))
 			p.result(m, `{"events":[{"eventId":"e1","name":"`+name+`","timestamp":"2026-11-03T09:15:02Z","data":{}}],"cursor":"`+name+`"}`)

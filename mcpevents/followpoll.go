@@ -40,13 +40,16 @@ func (f *follower) poll(ctx, generation context.Context) error {
 		for _, d := range res.Dropped {
 			f.drop(d)
 		}
-		moved := res.Cursor != f.cursor
-		if err := f.deliver(res.Events, res.Cursor, res.Truncated); err != nil {
+		cursor := res.Cursor
+		if res.empty { // it says nothing, so that what is known stays
+			f.f.OnTrouble(fmt.Errorf("%w: a cursor is empty", ErrProtocol))
+			cursor = f.cursor
+		}
+		moved := cursor != f.cursor
+		if err := f.deliver(res.Events, cursor, res.Truncated); err != nil {
 			return err
 		}
-		if res.empty {
-			f.f.OnTrouble(fmt.Errorf("%w: a cursor is empty", ErrProtocol))
-		} else if res.Cursor == "" {
+		if res.Cursor == "" && !res.empty {
 			return ErrNoReplay
 		}
 		if rounds++; res.More && moved && rounds < maxDrain {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -31,7 +30,7 @@ func pace(t *testing.T, f FollowConfig, d time.Duration, results ...string) ([]t
 }
 
 func TestCE19MoreIsPolledForAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		at, got, _ := pace(t, FollowConfig{}, 10*time.Second,
 			`{"events":[`+polled("e1")+`],"cursor":"c1","hasMore":true,"nextPollMs":60000}`,
 			`{"events":[`+polled("e2")+`],"cursor":"c2","hasMore":true,"nextPollMs":60000}`,
@@ -43,14 +42,14 @@ func TestCE19MoreIsPolledForAtOnce(t *testing.T) {
 }
 
 func TestCE20DrainingHasAnEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // a cursor that does not move
+	bubble(t, func(t *testing.T) { // a cursor that does not move
 		at, _, _ := pace(t, FollowConfig{}, 2500*time.Millisecond, `{"events":[],"cursor":"c1","hasMore":true,"nextPollMs":0}`)
 		want := "[0s 0s 1s 2s]" // the first one moved it
 		if fmt.Sprint(at) != want {
 			t.Errorf("polls at %v, want %s", at, want)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // a hundred rounds
+	bubble(t, func(t *testing.T) { // a hundred rounds
 		results := []string{}
 		for i := range 1000 {
 			results = append(results, fmt.Sprintf(`{"events":[],"cursor":"c%d","hasMore":true}`, i))
@@ -79,7 +78,7 @@ func TestCE21AndCE22ThePaceOfPolls(t *testing.T) {
 		{`{"events":[],"cursor":"c","nextPollMs":1e300}`, FollowConfig{}, 24 * time.Hour},
 		{`{"cursor":"c"}`, FollowConfig{}, 10 * time.Second},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			at, got, _ := pace(t, one.f, one.want*3-1, one.result)
 			if len(at) != 3 || at[1] != one.want || at[2] != 2*one.want || got[0].Truncated {
 				t.Errorf("%s: polls at %v, want every %v", one.result, at, one.want)
@@ -89,7 +88,7 @@ func TestCE21AndCE22ThePaceOfPolls(t *testing.T) {
 }
 
 func TestCE17AGapInAPoll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		at, got, _ := pace(t, FollowConfig{Cursor: "old", MaxAge: time.Hour}, time.Second/2, `{"events":[`+polled("e1")+`],"cursor":"c1","truncated":true}`)
 		if len(at) != 1 || len(got) != 1 || !got[0].Truncated || got[0].Cursor != "c1" || idsOf(got) != "e1" {
 			t.Errorf("%v", got)
@@ -98,7 +97,7 @@ func TestCE17AGapInAPoll(t *testing.T) {
 }
 
 func TestPollSendsWhatItIsAskedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p, s := (&fakeServer{serve: pollOf(`{"events":[]}`)}).connect(t, SessionConfig{})
 		if _, err := s.Poll(t.Context(), tick, PollQuery{Cursor: "c", MaxAge: 90 * time.Second, MaxEvents: 7}); err != nil {
 			t.Fatal(err)
@@ -122,7 +121,7 @@ func TestAPollThatIsRefusedEndsTheFollower(t *testing.T) {
 		`{"code":-32026,"message":"Unsupported","data":{"feature":"deliveryMode","value":"poll"}}`:           ErrUnsupported,
 		`{"code":-32026,"message":"Unsupported","data":{"feature":"inputSchema","reason":"schema_changed"}}`: ErrUnsupported,
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			_, s := (&fakeServer{list: listOf(pollType), serve: pollOf("error" + refusal)}).connect(t, SessionConfig{})
 			if got, err := collect(s.Follow(t.Context(), tick, FollowConfig{}), 1); !errors.Is(err, want) {
 				t.Errorf("%s: %v, %v, want %v", refusal, got, err, want)

@@ -91,10 +91,12 @@ func (p *pusher) take(n Note) error {
 	case NoteActive:
 		p.active = true
 		p.works()
+		cursor := p.behind(n.Cursor)
 		if p.st.null {
-			return p.deliver(nil, "", false)
+			cursor = ""
 		}
-		return p.deliver(nil, p.behind(n.Cursor), n.Truncated)
+		p.begins = cursor == "" // nothing before can be had any more
+		return p.deliver(nil, cursor, n.Truncated)
 	case NoteHeartbeat:
 		return p.deliver(nil, p.behind(n.Cursor), false)
 	case NoteError:
@@ -112,7 +114,7 @@ func (p *pusher) take(n Note) error {
 // lively reports whether a note shows that the stream is alive.
 func lively(n Note) bool {
 	d, dropped := errors.AsType[*DroppedError](n.Err)
-	return n.Kind != NoteError && (!dropped || d.Reason != DropUnknown)
+	return n.Kind != NoteError && (!dropped || d.Reason != DropUnknown && d.Reason != DropUnread)
 }
 
 // heard starts the time anew after a note that shows life: once the consumer has

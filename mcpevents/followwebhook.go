@@ -15,6 +15,7 @@ import (
 // The times of the refreshes of a webhook's subscription.
 const (
 	refreshEvery = time.Hour // of one without end
+	refreshMost  = 24 * time.Hour
 	refreshRetry = 5 * time.Second
 	refreshLeast = time.Second
 	refreshTries = 3 // that bring no answer: then another session may
@@ -27,9 +28,11 @@ const maxEnvelopes = 1000
 // while a refresher beside it keeps the subscription alive.
 type mailman struct {
 	*follower
-	r    *Receiver
-	box  *inbox
-	mail mail
+	r     *Receiver
+	box   *inbox
+	mail  mail
+	soon  chan struct{} // to subscribe again soon
+	begun bool          // there was a grant
 
 	mu    sync.Mutex
 	kept  Cursor // the last that the consumer has taken
@@ -83,7 +86,7 @@ func (m *mail) take() (r renewal) {
 
 // webhook follows the subscription with r until the session or the server ends
 // that. What follows over several sessions calls r.leave at the end of the last.
-func (f *follower) webhook(ctx context.Context, r *Receiver) error {
+func (f *follower) webhook(ctx, generation context.Context, r *Receiver) error {
 	arguments, err := Canonical(f.sub.Arguments)
 	if err != nil {
 		return err
@@ -93,7 +96,7 @@ func (f *follower) webhook(ctx context.Context, r *Receiver) error {
 		return fmt.Errorf("%w: the receiver follows this subscription already", ErrNoMode)
 	}
 	defer r.unclaim(key)
-	m := &mailman{follower: f, r: r, box: r.boxOf(f), mail: mail{came: make(chan struct{}, 1)}, kept: f.cursor}
+	m := &mailman{follower: f, r: r, box: r.boxOf(f), mail: mail{came: make(chan struct{}, 1)}, soon: make(chan struct{}, 1), kept: f.cursor}
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { m.refresh(ctx) })
@@ -111,8 +114,35 @@ func (f *follower) webhook(ctx context.Context, r *Receiver) error {
 			if err := m.take(); err != nil {
 				return err
 			}
+		case <-generation.Done():
+			generation = m.s.catalogue.generation()
+			if !m.stays(ctx) {
+				return errChanged
+			}
 		}
 	}
+}
+
+// stays looks a changed catalogue up, and reports whether the webhook is still what
+// would be chosen. Where nothing can be, that is left to the server to say, and it
+// is asked soon.
+func (m *mailman) stays(ctx context.Context) bool {
+	before := m.d
+	err := m.describe(ctx, false)
+	if err != nil {
+		m.d = before
+	}
+	mode := Webhook
+	if err == nil {
+		mode, err = m.choose()
+	}
+	if errors.Is(err, ErrNoMode) {
+		select {
+		case m.soon <- struct{}{}:
+		default:
+		}
+	}
+	return err != nil || mode == Webhook
 }
 
 // renewed tells the consumer what refreshes brought.
@@ -123,6 +153,8 @@ func (m *mailman) renewed(r renewal) error {
 	if r.grant != nil {
 		m.works()
 		cursor := r.grant.Cursor
+		m.begins = cursor == "" && !m.begun // nothing before can be had any more
+		m.begun = true
 		if r.since != m.taken { // what came meanwhile is further
 			cursor = m.cursor
 		}
@@ -264,6 +296,8 @@ func (m *mailman) refresh(ctx context.Context) {
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
+		case <-m.soon:
+			sleep(ctx, refreshRetry) // until when it may have told
 		case <-m.s.Done():
 		case <-ctx.Done():
 		}
@@ -271,12 +305,12 @@ func (m *mailman) refresh(ctx context.Context) {
 	}
 }
 
-// untilRefresh is how long a grant is left alone: 60 % of its life, an hour where
-// it has no end.
+// untilRefresh is how long a grant is left alone: 60 % of its life, a day at most,
+// an hour where it has no end.
 func untilRefresh(end time.Time) time.Duration {
 	wait := refreshEvery
 	if !end.IsZero() {
-		wait = time.Until(end) * 6 / 10
+		wait = min(time.Until(end)/10*6, refreshMost)
 	}
 	wait -= rand.N(max(wait/20, 1))
 	return max(wait, refreshLeast)

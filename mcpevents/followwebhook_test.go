@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -50,7 +51,7 @@ func (w *world) hear(s *Session, r *Receiver, f FollowConfig, slow bool) *hearer
 			h.done <- err
 			return
 		}
-		h.done <- fo.webhook(ctx, r)
+		h.done <- fo.webhook(ctx, s.catalogue.generation(), r)
 	}()
 	w.t.Cleanup(cancel)
 	return h
@@ -151,6 +152,8 @@ func TestUntilRefresh(t *testing.T) {
 			{-time.Minute, time.Second, time.Second},
 			{24 * time.Hour, 13 * time.Hour, 864 * time.Minute},
 			{0, 57 * time.Minute, time.Hour},
+			{60 * 365 * 24 * time.Hour, 22 * time.Hour, 24 * time.Hour},
+			{math.MaxInt64, 22 * time.Hour, 24 * time.Hour},
 		} {
 			end := time.Now().Add(c.life)
 			if c.life == 0 {
@@ -484,6 +487,31 @@ func TestEnvelopesAreTakenOnce(t *testing.T) {
 		<-over
 		if gaps != 1 {
 			t.Errorf("one gap is told %d times", gaps)
+		}
+	})
+}
+
+// A type without cursors begins from now each time, which the consumer is told once.
+func TestAWebhookWithoutCursorsTellsThatItBegins(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, r := hooked(t, func(w *world) {
+			w.c.Types[0].NoReplay, w.c.Types[0].Modes = true, []Mode{Webhook}
+			w.w.TTL, w.w.MaxTTL = 10*time.Minute, 10*time.Minute
+		})
+		s := connectTo(t, w.s)
+		for range 2 {
+			h := w.hear(s, r, FollowConfig{}, false)
+			after(time.Hour) // some refreshes
+			w.add("e1")
+			settle()
+			if n := len(h.batches); n != 2 {
+				t.Errorf("%d batches, want that of the beginning and that of e1", n)
+			}
+			if got, at := h.heard(); got != "e1" || at != "" {
+				t.Errorf("heard %q at %q, want e1 without a cursor", got, at)
+			}
+			h.stop()
+			<-h.done
 		}
 	})
 }

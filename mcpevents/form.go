@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -47,7 +48,9 @@ func (o *offer) form(v *Event) (*formed, error) {
 	if !utf8.Valid(v.Data) {
 		return nil, errors.New("its data is not UTF-8")
 	}
-	if o.payload.check(v.Data) != nil { // the text of that error may quote the data
+	if err := o.payload.check(v.Data); errors.Is(err, errTooMuchWork) {
+		return nil, fmt.Errorf("its data %w", err)
+	} else if err != nil { // the text of that error may quote the data
 		return nil, errors.New("its data does not conform to the payload schema")
 	}
 	f := &formed{key: o.key, id: cleanID(o.Name, v.ID), timestamp: at.Format(time.RFC3339Nano)}

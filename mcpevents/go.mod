@@ -1,6 +1,6 @@
 module github.com/attend-go/attend/mcpevents
 
-go 1.26
+go 1.26.0
 
 require (
 	github.com/google/jsonschema-go v0.4.3

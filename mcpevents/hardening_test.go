@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -32,7 +31,7 @@ func TestNilErrorIsNoAnswer(t *testing.T) {
 }
 
 func TestWithdrawOfNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s, m := rawServer(t, ServerConfig{}, alerts()...)
 		p := rawDial(t, t.Context(), s, m)
 		p.send(rawCall("s", methodStream, `"name":"alert",`))

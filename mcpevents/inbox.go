@@ -82,13 +82,15 @@ func (b *inbox) secrets() []Secret {
 }
 
 // secret returns the one to subscribe with: a new one where the last is older
-// than rotate, which is zero for never. Deliveries may be signed with it from
-// now on; the one before stays good, since the server may not get this one.
+// than rotate, which is zero for never, and the server has it. Deliveries may be
+// signed with it from now on; the one before stays good, since the server may not
+// get this one.
 func (b *inbox) secret(rotate time.Duration) Secret {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	if rotate > 0 && now.Sub(b.keys[0].made) >= rotate {
+	known := len(b.keys) == 1 || !b.keys[1].until.IsZero() // or they would become more and more
+	if rotate > 0 && known && now.Sub(b.keys[0].made) >= rotate {
 		b.keys = append([]inboxSecret{{Secret: NewSecret(), made: now}}, b.keys...)
 	}
 	return b.keys[0].Secret

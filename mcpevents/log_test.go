@@ -34,7 +34,7 @@ func logRead(t *testing.T, l *Log, q Query) Page {
 }
 
 func TestLogBounds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		count := rawLog(LogConfig{MaxEvents: 3})
 		rawAppend(t, count, 0, 10)
 		if got := logRead(t, count, Query{After: "x"}).texts(); got != "e7 e8 e9" {
@@ -141,7 +141,7 @@ func TestLogNotBeforeInTheMiddle(t *testing.T) {
 }
 
 func TestLogWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		l := rawLog(LogConfig{})
 		head, _ := l.Head(t.Context(), Subscription{})
 		if err := l.Wait(t.Context(), Subscription{}, "nonsense"); err != nil {

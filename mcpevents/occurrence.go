@@ -84,10 +84,10 @@ func parseTime(s string) time.Time {
 	if len(s) > maxTakenTime {
 		return time.Time{}
 	}
-	s = strings.ToUpper(s)
+	s = strings.Replace(strings.ToUpper(s), " ", "T", 1)
 	for _, layout := range []string{
-		time.RFC3339Nano, "2006-01-02T15:04:05.999999999Z0700", "2006-01-02T15:04Z07:00", "2006-01-02 15:04:05.999999999Z07:00",
-		"2006-01-02T15:04:05.999999999", "2006-01-02T15:04", time.DateOnly,
+		time.RFC3339Nano, "2006-01-02T15:04:05.999999999Z0700", "2006-01-02T15:04:05.999999999Z07", "2006-01-02T15:04:05.999999999",
+		"2006-01-02T15:04Z07:00", "2006-01-02T15:04", time.DateOnly, "20060102T150405.999999999Z0700",
 	} {
 		if t, err := time.Parse(layout, s); err == nil {
 			return t

@@ -3,6 +3,7 @@ package mcpevents
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -74,8 +75,11 @@ const maxWork = 1 << 19
 
 // A schemaCost is how much work a schema makes.
 type schemaCost struct {
-	each float64 // applications for each value in the data
-	byte float64 // the same for each byte of it
+	// each has the applications for each value in the data, by how deep the data
+	// nests. It ends where they have no bound, or one past maxWork: a schema that
+	// refers to itself may take twice the work on each level.
+	each  []float64
+	quote float64 // for each of them, what it takes for each byte of the data
 	// unique: lists are looked through for equal items. The validator's hash does
 	// not tell all of them apart, so each may be compared with each.
 	unique bool
@@ -83,18 +87,29 @@ type schemaCost struct {
 
 // of estimates the work for data, which is valid JSON.
 func (c schemaCost) of(data json.RawMessage) float64 {
-	values, quoted := 1.0, false
+	values, depth, deepest, quoted := 1.0, 0, 0, false
 	for i := 0; i < len(data); i++ {
-		switch b := data[i]; {
+		b := data[i]
+		switch {
 		case quoted && b == '\\':
 			i++
 		case b == '"':
 			quoted = !quoted
-		case !quoted && (b == ',' || b == ':' || b == '[' || b == '{'):
+		case quoted:
+		case b == '[' || b == '{':
+			values++
+			depth++
+			deepest = max(deepest, depth)
+		case b == ']' || b == '}':
+			depth--
+		case b == ',' || b == ':':
 			values++
 		}
 	}
-	work := c.each*values + c.byte*float64(len(data))
+	if deepest >= len(c.each) {
+		return math.Inf(1)
+	}
+	work := c.each[deepest] * (values + c.quote*float64(len(data)))
 	if c.unique {
 		work *= values
 	}

@@ -10,12 +10,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
 func TestOP47DataThatDoesNotConformIsFlagged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		typ := `{"name":"tick","delivery":["push"],"payloadSchema":{"type":"object","properties":{"n":{"type":"integer","maximum":9}},"required":["n"]}}`
 		var trouble []error
 		_, s := (&fakeServer{list: listOf(typ), serve: streamOf(func(p *fakePipe, m message) {
@@ -87,6 +86,12 @@ func TestAnOrdinarySchemaIsApplied(t *testing.T) {
 	nested := func(leaf string) string {
 		return `{"name":"a","left":{"name":"b","right":{"name":"c","kids":[{"name":"d"},` + leaf + `]}}}`
 	}
+	// Each of these is tried on each level, so that the work doubles with it.
+	expression := `{"properties":{"where":{"$ref":"#/$defs/e"}},"$defs":{"e":{"oneOf":[` +
+		`{"properties":{"op":{"const":"and"},"left":{"$ref":"#/$defs/e"},"right":{"$ref":"#/$defs/e"}},"required":["left"]},` +
+		`{"properties":{"op":{"const":"not"},"of":{"$ref":"#/$defs/e"}},"required":["of"]},` +
+		`{"properties":{"op":{"const":"var"},"name":{"type":"string"}},"required":["name"]}]}}}`
+	anything := `{"additionalProperties":{"$ref":"#/$defs/v"},"$defs":{"v":{"anyOf":[{"type":"string"},{"type":"array","items":{"$ref":"#/$defs/v"}},{"type":"object","additionalProperties":{"$ref":"#/$defs/v"}}]}}}`
 	wide := []string{}
 	for i := range 200 {
 		wide = append(wide, fmt.Sprintf(`"p%d":{"type":"integer","minimum":0}`, i))
@@ -106,6 +111,10 @@ func TestAnOrdinarySchemaIsApplied(t *testing.T) {
 		{`{"$defs":{"a/b~c":{"type":"object"}},"properties":{"x":{"$ref":"#/$defs/a~1b~0c"}}}`, `{"x":1}`, false},
 		{`{"properties":{"big":{"maxLength":300000}}}`, `{"big":"` + strings.Repeat("x", 400_000) + `"}`, false},
 		{``, `{"anything":[1]}`, true},
+		{expression, `{"where":{"op":"and","left":{"op":"var","name":"a"},"right":{"op":"not","of":{"op":"var","name":"b"}}}}`, true},
+		{expression, `{"where":{"op":"and","left":{"op":"var","name":"a"},"right":{"op":"not","of":{"op":"var","name":7}}}}`, false},
+		{anything, `{"a":["b",{"c":"d"}]}`, true},
+		{anything, `{"a":["b",{"c":7}]}`, false},
 	} {
 		if got := newPayloadCheck(json.RawMessage(one.schema)).conforms(json.RawMessage(one.data)); got != one.want {
 			t.Errorf("%.80s: %.60s conforms = %v, want %v", one.schema, one.data, got, one.want)
@@ -174,7 +183,7 @@ func TestTheEstimateOfASchemaHasABoundItself(t *testing.T) {
 	for name, one := range map[string]struct{ schema, data string }{
 		"unique items that hash alike": {`{"properties":{"a":{"uniqueItems":true}}}`, `{"a":[` + list(&items) + `]}`},
 		"many required names":          {`{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"$ref":"#/$defs/a"},`, 2000), ",") + `],"$defs":{"a":{"dependentRequired":{"a":[` + list(&names) + `]}}}}`, `{"a":1}`},
-		"many properties":              {`{"properties":{` + list(&many) + `}}`, `{}`},
+		"many properties":              {`{"properties":{` + list(&many) + `}}`, strings.Repeat(`{"1":[`, 8) + strings.Repeat(`]}`, 8)},
 	} {
 		c := newPayloadCheck(json.RawMessage(one.schema))
 		if c.on && c.cost.of(json.RawMessage(one.data)) <= maxWork {

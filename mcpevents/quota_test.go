@@ -40,7 +40,7 @@ func rawAs(t *testing.T, who string) context.Context {
 }
 
 func TestSE57StreamQuota(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		b := &counting{Log: rawLog(LogConfig{})}
 		s, m := rawServer(t, ServerConfig{MaxStreams: 2, MaxAllStreams: 3, Principal: whoOf}, rawType(b))
 		ada, bob, cy := rawDial(t, rawAs(t, "ada"), s, m), rawDial(t, rawAs(t, "bob"), s, m), rawDial(t, rawAs(t, "cy"), s, m)
@@ -72,7 +72,7 @@ func TestSE57StreamQuota(t *testing.T) {
 }
 
 func TestSE57PollQuota(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		b := &counting{Log: rawLog(LogConfig{})}
 		s, m := rawServer(t, ServerConfig{MaxPolls: 2, Principal: whoOf}, rawType(b))
 		ada, bob := rawDial(t, rawAs(t, "ada"), s, m), rawDial(t, rawAs(t, "bob"), s, m)

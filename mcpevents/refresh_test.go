@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -143,8 +144,8 @@ func TestRefreshesWithoutAnAnswer(t *testing.T) {
 		w, r := hooked(t, func(w *world) {
 			w.w.NoExpiry = true
 			w.c.Types[0].Check = func(ctx context.Context, _ Subscription) error {
-				if silent.Load() {
-					<-ctx.Done()
+				if silent.Load() { // past all patience, the server's too
+					<-t.Context().Done()
 				}
 				return ctx.Err()
 			}
@@ -192,6 +193,90 @@ func TestASlowConsumerDoesNotLapse(t *testing.T) {
 		}
 		if n := len(w.e.all("verification")); n != 1 {
 			t.Errorf("%d challenges: the subscription lapsed", n)
+		}
+	})
+}
+
+// A gap that is told in an answer is told again where that answer may have been
+// lost: not when the next refresh shows that it came, and not for ever.
+func TestAGapIsToldUntilItIsHeard(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		next   func(asked, answered Cursor) Cursor // of each refresh
+		before bool                                // it is told by what made the subscription
+		want   int                                 // times that it is told
+	}{
+		{"heard", func(_, answered Cursor) Cursor { return answered }, false, 1},
+		{"lost", func(asked, _ Cursor) Cursor { return asked }, false, maxTold},
+		{"moved", func(Cursor, Cursor) Cursor { return "elsewhere" }, false, maxTold},
+		{"heard at the beginning", func(_, answered Cursor) Cursor { return answered }, true, 1},
+		{"lost at the beginning", func(asked, _ Cursor) Cursor { return asked }, true, maxTold},
+	} {
+		bubble(t, func(t *testing.T) {
+			w := newWorld(t, func(w *world) { w.w.NoEnvelopes, w.w.MaxBody = true, 400 })
+			at, told := Cursor("unknown"), 0
+			if !c.before {
+				at = w.subscribe(nil).Cursor
+				settle()
+				if err := w.log.Append(Event{ID: "large", Data: []byte(`{"x":"` + strings.Repeat("x", 400) + `"}`)}); err != nil {
+					t.Fatal(err)
+				}
+				after(time.Minute)
+			}
+			for range 6 {
+				res := w.subscribe(map[string]any{"cursor": string(at)})
+				if res.Truncated {
+					told++
+				}
+				at = c.next(at, res.Cursor)
+				settle()
+			}
+			if told != c.want {
+				t.Errorf("%s: the gap is told %d times, want %d", c.name, told, c.want)
+			}
+			// A later one is a new one.
+			if err := w.log.Append(Event{ID: "larger", Data: []byte(`{"x":"` + strings.Repeat("x", 500) + `"}`)}); err != nil {
+				t.Fatal(err)
+			}
+			after(time.Minute)
+			if !w.subscribe(map[string]any{"cursor": string(at)}).Truncated {
+				t.Errorf("%s: the next gap is not told", c.name)
+			}
+		})
+	}
+}
+
+// Arguments come back from the store byte for byte: they tell which subscription
+// is which.
+func TestArgumentsOfAnyTextAreKept(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		same := map[string]any{"arguments": map[string]any{"q": "a<b> & \u2028\u2029\x7f\"\\ü"}}
+		first := w.subscribe(same).ID
+		settle()
+		if res := w.subscribe(same); res.ID != first || res.Status == nil {
+			t.Errorf("the refresh is of %s, status %v, want %s and one", res.ID, res.Status, first)
+		}
+		if _, err := w.s.webhooks.unsubscribe(as("ann"), ask(same)); err != nil {
+			t.Errorf("unsubscribe: %v", err)
+		}
+	})
+}
+
+// A server that is away costs one new secret, however long that is.
+func TestSecretsThatAreNotHeardOfDoNotGrow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newInbox(1)
+		for range 100 {
+			time.Sleep(time.Hour)
+			b.secret(time.Minute)
+		}
+		if n := len(b.secrets()); n != 2 {
+			t.Errorf("%d secrets are good, want the first and one new one", n)
+		}
+		known := b.secret(time.Minute)
+		if b.confirm(known); b.secret(time.Minute).Equal(known) {
+			t.Errorf("once the server has it there is no other one")
 		}
 	})
 }

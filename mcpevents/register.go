@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"runtime/debug"
 
@@ -70,7 +71,7 @@ func method[R mcp.Result](s *Server, m *mcp.Server, name string, f func(context.
 // serveMethod answers one request of whom the extension is for.
 func serveMethod[R mcp.Result](ctx context.Context, s *Server, meta mcp.Meta, f func(context.Context) (R, error)) (R, error) {
 	var zero R
-	if old(meta) && !s.config.Compat {
+	if old(meta) && !s.config.Older {
 		return zero, s.answer(ctx, &Error{Kind: MethodNotFound})
 	}
 	r, err := f(ctx)
@@ -132,11 +133,27 @@ func (s *Server) guard(next mcp.MethodHandler) mcp.MethodHandler {
 			ctx = context.WithValue(ctx, overHTTPKey{}, true)
 		}
 		res, err = next(ctx, method, req)
+		if first, ok := res.(*mcp.InitializeResult); ok && err == nil && first != nil && !s.config.Older {
+			res = withoutExtension(first)
+		}
 		if err == nil && s.config.Compat && (method == "initialize" || method == "server/discover") {
 			res = &hintResult{Result: res, settings: s.settings(), discover: method == "server/discover"}
 		}
 		return res, err
 	}
+}
+
+// withoutExtension is a copy of an answer to initialize that does not promise what
+// such a session would not get.
+func withoutExtension(r *mcp.InitializeResult) *mcp.InitializeResult {
+	if r.Capabilities == nil {
+		return r
+	}
+	own, caps := *r, *r.Capabilities
+	caps.Extensions = maps.Clone(caps.Extensions)
+	delete(caps.Extensions, Extension)
+	own.Capabilities = &caps
+	return &own
 }
 
 // A hintResult is an answer of the SDK's with the capability at its top level as

@@ -15,7 +15,7 @@ import (
 
 func TestCE13AndCE14PollsGoOnFromTheLastCursor(t *testing.T) {
 	cursors := []string{"c1", " ", "null", `"`, "a\nb\x00", "<&>\u2028", "é\U0001f600", strings.Repeat("x", 4<<10)}
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		results := []string{}
 		for i, c := range cursors {
 			quoted, _ := json.Marshal(c)
@@ -39,7 +39,7 @@ func TestCE13AndCE14PollsGoOnFromTheLastCursor(t *testing.T) {
 }
 
 func TestCE30AnIdleStreamIsOpenedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		start := time.Now()
 		var again time.Duration
 		p, s := (&fakeServer{list: listOf(pushType), serve: streamOf(
@@ -70,7 +70,7 @@ func TestCE30AnIdleStreamIsOpenedAgain(t *testing.T) {
 }
 
 func TestCE34ATerminatedSubscriptionIsNotOpenedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p, s := (&fakeServer{list: listOf(bothType), serve: streamOf(func(p *fakePipe, m message) {
 			p.note(m, "events/active", `"cursor":"c0"`)
 			p.note(m, "events/terminated", `"error":{"code":-32024,"message":"Forbidden"}`)
@@ -98,7 +98,7 @@ func TestCE43AStaleCatalogueIsReadAgain(t *testing.T) {
 		{`,"ttlMs":0`, "1 2 3"},
 		{``, "1 2 3"},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			p, s := (&fakeServer{list: func(message) string { return `{"events":[` + pollType + `]` + one.ttl + `}` }, serve: pollOf(`{"events":[],"cursor":"c1"}`)}).connect(t, SessionConfig{})
 			var lists []string
 			for _, wait := range []time.Duration{0, 9 * time.Second, 2 * time.Second} {

@@ -93,11 +93,13 @@ func short(text string) string {
 	return text
 }
 
-// permit asks whether the subscription is allowed.
+// permit asks whether the subscription is allowed, for a heartbeat at most.
 func (s *Server) permit(ctx context.Context, o *offer, sub Subscription) error {
 	if o.Check == nil {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, s.config.Heartbeat)
+	defer cancel()
 	_, err := guarded(s, "Check", func() (struct{}, error) { return struct{}{}, o.Check(ctx, sub) })
 	return err
 }

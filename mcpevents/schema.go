@@ -18,6 +18,8 @@ const maxSchemaBytes = 1 << 20
 // takes any object. References to other documents are not followed.
 type schema struct {
 	resolved *jsonschema.Resolved
+	work     *schemaWork // nil: its checks are not bounded
+	most     float64
 }
 
 // newSchema compiles a schema; nil is the schema of any object.
@@ -36,7 +38,7 @@ func newSchema(text json.RawMessage) (schema, error) {
 	if err != nil {
 		return schema{}, fmt.Errorf("mcpevents: schema: %w", err)
 	}
-	return schema{r}, nil
+	return schema{resolved: r}, nil
 }
 
 // errNotObject is the answer to JSON that is no object.
@@ -68,6 +70,9 @@ func (s schema) check(data json.RawMessage) error {
 		if v[name], err = number(member); err != nil {
 			return err
 		}
+	}
+	if s.work != nil && s.work.exceeds(s.most, v) {
+		return errTooMuchWork
 	}
 	return s.resolved.Validate(v)
 }

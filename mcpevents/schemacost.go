@@ -33,7 +33,7 @@ type costing struct {
 	unique bool // there is uniqueItems
 	failed bool
 
-	anchors map[string]place // of a schema of our own; nil for a peer's, which has none
+	anchors map[string]place // of an app's schema; nil for a peer's, which has none
 }
 
 type costKey struct{ node, depth int }
@@ -61,11 +61,15 @@ func costOf(text json.RawMessage) (schemaCost, bool) {
 	if !ok {
 		return schemaCost{}, false
 	}
-	each := c.cost(root, "#", maxDepth)
-	if c.failed || each > maxWork {
-		return schemaCost{}, false
+	var each []float64
+	for depth := range maxDepth + 1 {
+		sum := c.cost(root, "#", depth)
+		if c.failed || sum > maxWork {
+			break
+		}
+		each = append(each, sum)
 	}
-	return schemaCost{each: each, byte: each * (1.0/bytesPerUnit + patterns), unique: c.unique}, true
+	return schemaCost{each: each, quote: 1.0/bytesPerUnit + patterns, unique: c.unique}, len(each) > 1 // data is an object, which nests
 }
 
 func newCosting(root map[string]any) *costing {
@@ -159,22 +163,7 @@ func (c *costing) cost(v any, at string, depth int) float64 {
 
 // same adds up what applies to the same value.
 func (c *costing) same(s map[string]any, at string, depth int) float64 {
-	sum := 0.0
-	for _, name := range []string{"enum", "required", "properties"} {
-		switch v := s[name].(type) {
-		case []any:
-			sum += float64(len(v)) / 10
-		case map[string]any:
-			sum += float64(len(v)) / 10
-		}
-	}
-	for _, name := range []string{"dependentRequired", "dependencies"} {
-		m, _ := s[name].(map[string]any)
-		for _, v := range m {
-			list, _ := v.([]any)
-			sum += float64(len(list)) / 10
-		}
-	}
+	sum := listed(s)
 	for _, name := range []string{"$ref", "$dynamicRef"} {
 		ref, ok := s[name].(string)
 		if !ok {
@@ -202,6 +191,27 @@ func (c *costing) same(s map[string]any, at string, depth int) float64 {
 		m, _ := s[name].(map[string]any)
 		for k, v := range m {
 			sum += c.cost(v, at+"/"+name+"/"+escaped(k), depth)
+		}
+	}
+	return sum
+}
+
+// listed is the work of what a schema lists.
+func listed(s map[string]any) float64 {
+	sum := 0.0
+	for _, name := range []string{"enum", "required", "properties"} {
+		switch v := s[name].(type) {
+		case []any:
+			sum += float64(len(v)) / 10
+		case map[string]any:
+			sum += float64(len(v)) / 10
+		}
+	}
+	for _, name := range []string{"dependentRequired", "dependencies"} {
+		m, _ := s[name].(map[string]any)
+		for _, v := range m {
+			list, _ := v.([]any)
+			sum += float64(len(list)) / 10
 		}
 	}
 	return sum
@@ -289,18 +299,24 @@ func (c *costing) resolve(ref string) (any, string, bool) {
 	return v, at, true
 }
 
-// patternCost is the work of a pattern for each byte that it looks at.
+// patternCost is the work of a peer's pattern for each byte that it looks at.
 func patternCost(pattern string) (float64, bool) {
 	if len(pattern) > 1<<10 {
 		return 0, false
 	}
+	work := patternWork(pattern)
+	return work, work > 0 && work <= maxInstructions/instructionsPerUnit
+}
+
+// patternWork is the same without a limit; zero is that of what is no pattern.
+func patternWork(pattern string) float64 {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
-		return 0, false
+		return 0
 	}
 	prog, err := syntax.Compile(re.Simplify())
-	if err != nil || len(prog.Inst) > maxInstructions {
-		return 0, false
+	if err != nil {
+		return 0
 	}
-	return float64(len(prog.Inst)) / instructionsPerUnit, true
+	return float64(len(prog.Inst)) / instructionsPerUnit
 }

@@ -25,9 +25,10 @@ var (
 )
 
 // offeredSchema compiles a schema of the app's own. It refuses what the library
-// would take for a schema and is none, and what would hang a request or end the
-// process: the work is bounded as for a peer's schema, before the first value.
-func offeredSchema(text json.RawMessage) (schema, error) {
+// would take for a schema and is none, and what would end the process. What would
+// hang a request is refused when it comes: each check is bounded by most, before
+// it starts.
+func offeredSchema(text json.RawMessage, most float64) (schema, error) {
 	s, err := newSchema(text)
 	if err != nil || len(text) == 0 {
 		return s, err
@@ -53,10 +54,9 @@ func offeredSchema(text json.RawMessage) (schema, error) {
 	if err := c.name(root, "#", true); err != nil {
 		return schema{}, err
 	}
-	if c.cost(root, "#", maxDepth); c.failed {
-		return schema{}, errors.New("mcpevents: schema: it refers to itself without end, refers to what is not in it, or takes too much work")
-	}
-	return s, nil
+	s.work, err = c.work()
+	s.most = most
+	return s, err
 }
 
 // readAs is a schema as the library reads it: keywords in any case, members that

@@ -34,7 +34,7 @@ type ServerConfig struct {
 	// Principal tells who asks, from the context of a request; empty is nobody.
 	// Nil is the UserID of the SDK's auth.TokenInfo. On a pipe the context is
 	// that of the transport's Connect. In a session of an older revision over
-	// HTTP, which Compat serves, it has the values of the request that began the
+	// HTTP, which Older serves, it has the values of the request that began the
 	// session, whoever sends the later ones: leave it to the SDK's
 	// auth.RequireBearerToken there, which holds a session to its user.
 	Principal func(ctx context.Context) string
@@ -56,7 +56,9 @@ type ServerConfig struct {
 	NextPoll time.Duration
 	// MaxReplay is the age of the oldest event that is replayed to a client that
 	// comes back; what is left out shows as truncated. Zero is no bound but the
-	// backend's.
+	// backend's. An age is the time since it happened: an event that comes to its
+	// backend later than that reaches streams that have caught up, and webhooks,
+	// but no poll.
 	MaxReplay time.Duration
 	// MaxStreams is the most streams of one principal, all who are nobody being
 	// one; zero is 1,000. MaxAllStreams is the most there are; zero is 10,000.
@@ -68,10 +70,13 @@ type ServerConfig struct {
 	MaxPolls int
 	// Webhooks is set where events are delivered by HTTP requests to clients.
 	Webhooks *WebhookConfig
+	// Older serves events/* to sessions of older revisions too, those that began
+	// with initialize; over HTTP by poll and webhooks alone. Without it they do not
+	// see the capability either.
+	Older bool
 	// Compat speaks to older peers as well: errors have the numbers of the
 	// sketch that came before SEP-3415, all of them; the capability also stands
-	// at the top level, as events; and events/* are served to sessions that began
-	// with initialize, over HTTP by poll and webhooks alone.
+	// at the top level, as events; and sessions are served as with Older.
 	Compat bool
 	// Logger hears what goes wrong; nil is slog.Default. Nothing of events'
 	// data or arguments is logged.
@@ -97,7 +102,8 @@ type Server struct {
 	count      map[string]int         // streams and listens of a principal
 	watches    map[chan struct{}]bool // listens
 	closed     bool
-	closing    chan struct{} // closed by Shutdown
+	closing    context.Context // ended by Shutdown
+	end        context.CancelFunc
 	idle       chan struct{} // closed when the last stream after closing has ended
 }
 
@@ -153,11 +159,13 @@ func NewServer(c ServerConfig) (*Server, error) {
 	if c.Principal == nil {
 		c.Principal = userOf
 	}
+	c.Older = c.Older || c.Compat
 	s := &Server{
 		config: c, log: c.Logger, polls: quota{max: c.MaxPolls},
 		offers: map[string]*offer{}, streams: map[*stream]bool{}, count: map[string]int{}, watches: map[chan struct{}]bool{},
-		closing: make(chan struct{}), idle: make(chan struct{}),
+		idle: make(chan struct{}),
 	}
+	s.closing, s.end = context.WithCancel(context.Background())
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -169,6 +177,7 @@ func NewServer(c ServerConfig) (*Server, error) {
 	}
 	for _, t := range c.Types {
 		if err := s.Offer(t); err != nil {
+			s.detachLocked() // nobody else has it yet
 			return nil, err
 		}
 	}
@@ -199,18 +208,20 @@ func (s *Server) settings() map[string]any {
 }
 
 // Shutdown ends what is open: streams get their closing result, and no new ones
-// are taken. It returns when the last has ended, or ctx's error. Call it before
-// the Shutdown of an http.Server, which waits for streams. A stream whose reader
-// has stopped reading ends with its write deadline.
+// are taken. It returns when the last has ended, or ctx's error. A stream whose
+// reader has stopped reading ends with its write deadline.
+//
+// Under an http.Server call it, or Close, before the Shutdown of that one, or
+// give Close to its RegisterOnShutdown: the http.Server waits for what stands
+// open. So over HTTP listens of the SDK's and the streams of sessions of older
+// revisions end as well, and are not waited for here.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	if !s.closed {
 		s.closed = true
-		close(s.closing)
+		s.end()
 		s.pokeLocked("", nil)
-		for _, o := range s.offers { // what a log is given is not this server's any more
-			detach(o)
-		}
+		s.detachLocked()
 		if len(s.streams)+len(s.watches) == 0 {
 			close(s.idle)
 		}

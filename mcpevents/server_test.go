@@ -107,7 +107,7 @@ func TestOtherPanicsOfTheApp(t *testing.T) {
 }
 
 func TestShutdownWaitsNoLongerThanItMay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		l := rawLog(LogConfig{})
 		s, m := rawServer(t, ServerConfig{}, rawType(l))
 		p := rawDial(t, t.Context(), s, m)

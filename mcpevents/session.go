@@ -36,9 +36,10 @@ type SessionConfig struct {
 	// 1 MiB. A larger one is dropped.
 	MaxEventBytes int
 	// MaxMessageBytes is the most that one message may have; zero is 16 MiB. A
-	// larger one is passed over: over HTTP an answer is [ErrTooLarge] then, on a
-	// pipe its call times out. A transport that is none of the SDK's for HTTP,
-	// commands or readers and writers has its own limit, which ends the session.
+	// larger one is passed over: requests of the extension that wait for an answer
+	// end with [ErrTooLarge] then, over HTTP the one that it is for, on a pipe all.
+	// A transport that is none of the SDK's for HTTP, commands or readers and
+	// writers has its own limit, which ends the session.
 	MaxMessageBytes int
 	// MaxTypes is the most types of events that a catalogue may have; zero is
 	// 10,000. Its size is bounded by MaxMessageBytes for all pages together.
@@ -258,7 +259,10 @@ func (s *Session) ask(ctx context.Context, method string, params, result any) er
 	}
 	defer x.Close()
 	for err == nil {
-		_, err = x.Next(ctx)
+		var n wire.Note
+		if n, err = x.Next(ctx); err == nil && n.Over { // it is the answer, or hides whether there is one
+			return ErrTooLarge
+		}
 	}
 	raw, ok := x.Result()
 	if !ok {

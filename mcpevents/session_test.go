@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -16,7 +15,7 @@ func TestCE1NothingIsSentToAServerWithoutTheExtension(t *testing.T) {
 	for _, capabilities := range []string{
 		`{}`, `{"tools":{}}`, `{"extensions":{"io.modelcontextprotocol/events":true}}`, `{"events":{"listChanged":true}}`,
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			p, s := (&fakeServer{capabilities: capabilities}).connect(t, SessionConfig{})
 			if s.Offered() {
 				t.Errorf("%s: Offered() = true", capabilities)
@@ -56,7 +55,7 @@ func TestCE1NothingIsSentToAServerWithoutTheExtension(t *testing.T) {
 
 func TestCapabilityOfOlderServersIsTakenWithCompat(t *testing.T) {
 	for _, legacy := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			f := &fakeServer{legacy: legacy, capabilities: `{"events":{"listChanged":true}}`, list: listOf(pollType), serve: pollOf(`{"events":[` + polled("e1") + `],"cursor":"c1"}`)}
 			p, s := f.connect(t, SessionConfig{Compat: true})
 			if !s.Offered() || !s.announces {
@@ -74,7 +73,7 @@ func TestCapabilityOfOlderServersIsTakenWithCompat(t *testing.T) {
 }
 
 func TestCE3EveryRequestDeclaresTheExtension(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		f := &fakeServer{list: listOf(bothType), serve: func(p *fakePipe, m message) {
 			switch m.Method {
 			case "tools/list":
@@ -117,7 +116,7 @@ func TestCE3EveryRequestDeclaresTheExtension(t *testing.T) {
 }
 
 func TestCE3AnOlderHandshakeDeclaresTheExtension(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p, _ := (&fakeServer{legacy: true}).connect(t, SessionConfig{})
 		caps, _ := p.messages("initialize")[0].param("capabilities").(map[string]any)
 		ext, _ := caps["extensions"].(map[string]any)
@@ -149,7 +148,7 @@ func TestManySessionsOfOneClientAtOnce(t *testing.T) {
 }
 
 func TestABrokenPipeEndsTheSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		f := &fakeServer{list: listOf(pushType), serve: streamOf(func(p *fakePipe, m message) {
 			p.note(m, "events/active", `"cursor":"c0"`)
 			time.Sleep(time.Second)
@@ -171,7 +170,7 @@ func TestABrokenPipeEndsTheSession(t *testing.T) {
 }
 
 func TestCloseEndsStreamsAndLeavesNoGoroutine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // the bubble fails on a goroutine that is left
+	bubble(t, func(t *testing.T) { // the bubble fails on a goroutine that is left
 		f := &fakeServer{capabilities: announces, list: listOf(pushType), serve: streamOf(func(p *fakePipe, m message) {
 			p.note(m, "events/active", `"cursor":"c0"`)
 		})}
@@ -196,7 +195,7 @@ func TestCloseEndsStreamsAndLeavesNoGoroutine(t *testing.T) {
 }
 
 func TestAServerThatDoesNotReadHoldsUpNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		stuck := make(chan struct{})
 		f := &fakeServer{list: listOf(pushType), serve: func(*fakePipe, message) { <-stuck }}
 		_, s := f.connect(t, SessionConfig{})
@@ -221,7 +220,7 @@ func TestConnectSaysWhyItFails(t *testing.T) {
 	if _, err := Connect(t.Context(), nil, nil, SessionConfig{}); err == nil {
 		t.Error("Connect without a client: no error")
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		f := &fakeServer{}
 		p, transport := f.pipe(t)
 		_ = p.conn.Close()
@@ -246,14 +245,14 @@ func TestCE48AnUnknownResultTypeIsAnError(t *testing.T) {
 		{`{"events":{}}`, ErrProtocol},
 		{`{"events":[],"cursor":7}`, ErrProtocol},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			_, s := (&fakeServer{serve: pollOf(one.result)}).connect(t, SessionConfig{})
 			if _, err := s.Poll(t.Context(), tick, PollQuery{}); !errors.Is(err, one.want) {
 				t.Errorf("Poll answered %s: %v, want %v", one.result, err, one.want)
 			}
 		})
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		f := &fakeServer{serve: streamOf(func(p *fakePipe, m message) { p.result(m, `{"resultType":"input_required"}`) })}
 		_, s := f.connect(t, SessionConfig{})
 		for _, err := range s.Stream(t.Context(), tick, StreamQuery{}) {
@@ -265,7 +264,7 @@ func TestCE48AnUnknownResultTypeIsAnError(t *testing.T) {
 }
 
 func TestCE24APollMayTakeLongAndHasALimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		f := &fakeServer{serve: func(p *fakePipe, m message) {
 			go func() {
 				time.Sleep(45 * time.Second)

@@ -1,8 +1,12 @@
 package mcpevents
 
 import (
+	"bufio"
 	"context"
+	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -15,7 +19,7 @@ import (
 // A process that ends when Shutdown has returned loses nothing.
 func TestShutdownWaitsForTheClosingResult(t *testing.T) {
 	for method, params := range map[string]string{methodStream: `"name":"alert",`, methodListen: `"notifications":{"eventsListChanged":true},`} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			s, m := rawServer(t, ServerConfig{}, alerts()...)
 			p := rawDial(t, t.Context(), s, m)
 			p.send(rawCall("s", method, params))
@@ -27,6 +31,9 @@ func TestShutdownWaitsForTheClosingResult(t *testing.T) {
 			}
 			if m := p.next(); m.Result == nil {
 				t.Errorf("%s: got %s, want the closing result", method, m.Text)
+			}
+			if method == methodListen {
+				want(t, p, "notifications/cancelled")
 			}
 			if err := s.Shutdown(t.Context()); err != nil {
 				t.Errorf("%s: Shutdown = %v", method, err)
@@ -61,7 +68,8 @@ func TestShutdownEndsMixedListensOfAPipe(t *testing.T) {
 	if m := p.next(); m.Result == nil || string(m.ID) != `"l"` {
 		t.Errorf("got %s, want the closing result", m.Text)
 	}
-	aTool(m, "another") // the SDK tells of it
+	want(t, p, "notifications/cancelled") // OP-51
+	aTool(m, "another")                   // the SDK tells of it
 	p.quiet(200 * time.Millisecond)
 }
 
@@ -131,7 +139,7 @@ func (hangingHead) Head(ctx context.Context, _ Subscription) (Cursor, error) {
 }
 
 func TestOpeningEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s, m := rawServer(t, ServerConfig{}, rawType(hangingHead{NewLog(LogConfig{})}))
 		p := rawDial(t, t.Context(), s, m)
 		began := time.Now()
@@ -149,4 +157,83 @@ func TestOpeningEnds(t *testing.T) {
 			t.Errorf("Shutdown was heard after %v", d)
 		}
 	})
+}
+
+// One call ends everything that stands, whoever serves it: the server's own
+// streams, listens that are the SDK's alone, and the streams of older sessions.
+func TestShutdownOfTheHTTPServerEndsAll(t *testing.T) {
+	for name, inside := range map[string]bool{"Close before it": false, "RegisterOnShutdown": true} {
+		t.Run(name, func(t *testing.T) {
+			s, m := rawServer(t, ServerConfig{}, alerts()...)
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			web := &http.Server{Handler: s.Handler(m, HandlerConfig{})}
+			served := make(chan error, 1)
+			go func() { served <- web.Serve(ln) }()
+			url := "http://" + ln.Addr().String()
+
+			var streams []*rawStream
+			for i, call := range [][2]string{
+				{methodStream, `"name":"alert",`},
+				{methodListen, `"notifications":{"eventsListChanged":true},`},
+				{methodListen, `"notifications":{"eventsListChanged":true,"toolsListChanged":true},`},
+				{methodListen, `"notifications":{"toolsListChanged":true},`},
+			} {
+				st := rawPost(t, url, rawCall(i, call[0], call[1]))
+				st.next()
+				streams = append(streams, st)
+			}
+			resp := oldSession(t, url)("")
+			if resp.StatusCode != http.StatusOK {
+				t.Fatalf("GET = %d", resp.StatusCode)
+			}
+			standing := &rawStream{t: t, resp: resp, in: bufio.NewReader(resp.Body)}
+
+			if inside {
+				web.RegisterOnShutdown(func() { _ = s.Close() })
+			} else if err := s.Close(); err != nil {
+				t.Fatalf("Close = %v", err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if err := web.Shutdown(ctx); err != nil {
+				t.Fatalf("Shutdown = %v", err)
+			}
+			<-served
+			for i, st := range streams {
+				if m := st.next(); m.Result == nil || string(m.ID) != fmt.Sprint(i) {
+					t.Errorf("%d: got %s, want the closing result", i, m.Text)
+				}
+				if m, more := st.frame(); more {
+					t.Errorf("%d: behind the result came %s", i, m.Text)
+				}
+			}
+			if m, more := standing.frame(); more {
+				t.Errorf("got %s, want the end", m.Text)
+			}
+		})
+	}
+}
+
+// What comes while the rest is being closed does not keep it open.
+func TestClosedServerTakesNoStandingStreams(t *testing.T) {
+	s, m := rawServer(t, ServerConfig{}, alerts()...)
+	h := rawListen(t, s, m, HandlerConfig{})
+	send := oldSession(t, h.URL)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := send(""); got.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("GET = %d, want 405", got.StatusCode)
+	}
+	if got := send(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); got.StatusCode != http.StatusOK { // the SDK's go on
+		t.Errorf("tools/list = %d", got.StatusCode)
+	}
+	st := rawPost(t, h.URL, rawCall(1, methodListen, `"notifications":{"toolsListChanged":true},`))
+	want(t, st, noteAcknowledged)
+	if m := st.next(); m.Result == nil {
+		t.Errorf("listen: got %s, want the closing result", m.Text)
+	}
 }

@@ -25,7 +25,7 @@ func (b slowly) Read(ctx context.Context, sub Subscription, q Query) (Page, erro
 }
 
 func TestSE40HeartbeatsBesideWhatIsSlow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		l := NewLog(LogConfig{})
 		typ := rawType(slowly{l, 14 * time.Second})
 		typ.Check = func(ctx context.Context, _ Subscription) error {
@@ -53,7 +53,7 @@ func TestSE40HeartbeatsBesideWhatIsSlow(t *testing.T) {
 
 func TestSlowMatchGetsOn(t *testing.T) {
 	for _, open := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			var slow atomic.Bool
 			l := NewLog(LogConfig{Match: func(_ Subscription, v Event) bool {
 				if slow.Load() {
@@ -87,7 +87,7 @@ func TestSlowMatchGetsOn(t *testing.T) {
 
 // Who reads slowly does not go on hearing what is forbidden by now.
 func TestPageIsLeftWhenACheckIsDue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		l := NewLog(LogConfig{})
 		typ := rawType(l)
 		var gone atomic.Bool
@@ -134,7 +134,7 @@ func TestPageIsLeftWhenACheckIsDue(t *testing.T) {
 }
 
 func TestPageIsLeftWhenTheServerCloses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		l := NewLog(LogConfig{})
 		s, m := rawServer(t, ServerConfig{}, rawType(l))
 		rawAppend(t, l, 0, 256)
@@ -193,7 +193,7 @@ func TestPageOfAStreamIsBounded(t *testing.T) {
 }
 
 func TestVisiblePanicIsAHiccup(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		typ := rawType(rawLog(LogConfig{}))
 		var n atomic.Int32
 		typ.Visible = func(context.Context, string) bool {

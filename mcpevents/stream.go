@@ -54,14 +54,13 @@ func (s *Server) stream(ctx context.Context, c *wire.Call) (json.RawMessage, err
 	opening, opened := s.opening(ctx)
 	err := d.open(opening)
 	opened()
+	c.Params = nil
 	if d.st != nil {
 		c.Over = func() { s.leave(d.st) }
 	}
 	if err != nil {
-		select {
-		case <-s.closing:
+		if s.closing.Err() != nil {
 			err = refuse(Internal, "reason", "closing")
-		default:
 		}
 		return nil, s.answer(ctx, err)
 	}
@@ -75,14 +74,8 @@ func (s *Server) stream(ctx context.Context, c *wire.Call) (json.RawMessage, err
 // than the server is open.
 func (s *Server) opening(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Heartbeat)
-	go func() {
-		select {
-		case <-s.closing:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
+	stop := context.AfterFunc(s.closing, cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 // open checks everything, finds the start and reads the first page. Its error is

@@ -134,7 +134,9 @@ func (st *streaming) next(ctx context.Context) (Note, error) {
 // note reads a notification. What it cannot read is a NoteDropped without a
 // cursor.
 func (st *streaming) note(n wire.Note) Note {
-	unknown := Note{Kind: NoteDropped, Err: &DroppedError{Reason: DropUnknown}}
+	if n.Method == "" {
+		return Note{Kind: NoteDropped, Err: &DroppedError{Reason: DropUnread}}
+	}
 	if n.Method == noteEvent {
 		o := parseOccurrence(n.Params, st.name, st.s.cfg.MaxEventBytes)
 		if o.drop != "" {
@@ -149,7 +151,7 @@ func (st *streaming) note(n wire.Note) Note {
 	}
 	err := json.Unmarshal(n.Params, &p)
 	cursor, ok := parseCursor(p.Cursor)
-	st.null = len(p.Cursor) > 0 && cursor == ""
+	st.null = string(p.Cursor) == "null"
 	switch n.Method {
 	case noteTerminated: // the end, however badly it is told
 		if p.Error == nil {
@@ -169,5 +171,5 @@ func (st *streaming) note(n wire.Note) Note {
 			return Note{Kind: NoteError, Err: newAnswer(p.Error.Code, p.Error.Message, p.Error.Data)}
 		}
 	}
-	return unknown
+	return Note{Kind: NoteDropped, Err: &DroppedError{Reason: DropUnknown}}
 }

@@ -60,7 +60,7 @@ func (h *webhooks) subscribe(ctx context.Context, p *pollParams) (*subscribeResu
 		return nil, &Error{Kind: Internal} // a collision
 	}
 	if have.value != nil && have.value.live(now) {
-		if res, err := h.refresh(ctx, w, id, now); err != nil || res != nil {
+		if res, err := h.refresh(ctx, w, id, have.value.Life, now); err != nil || res != nil {
 			return res, err
 		}
 	}
@@ -87,6 +87,10 @@ func (h *webhooks) create(ctx context.Context, w *wish, id string, now time.Time
 	if err := h.room(ctx, w.sub.Principal, now); err != nil {
 		return nil, err
 	}
+	era, err := h.era(ctx, w.offer)
+	if err != nil {
+		return nil, err
+	}
 	at, truncated, err := h.start(ctx, w)
 	if err != nil {
 		return nil, err
@@ -96,10 +100,10 @@ func (h *webhooks) create(ctx context.Context, w *wish, id string, now time.Time
 	}
 	now = time.Now()
 	expires := h.expiry(w, now)
-	if err := h.enter(ctx, w.sub.Principal, id, w.callback, expires, now); err != nil {
+	entry := accountEntry{id, randomHex(8), callbackDigest(w.callback), expires}
+	if err := h.enter(ctx, w.sub.Principal, entry, now); err != nil {
 		return nil, err
 	}
-	life := randomHex(8)
 	made, err := change(ctx, &h.ledger, h.records, id, nil, func(r *webhookRecord) (*webhookRecord, verdict, error) {
 		if r != nil && r.live(now) {
 			// The same call in parallel was first: the later one's secret counts.
@@ -108,14 +112,23 @@ func (h *webhooks) create(ctx context.Context, w *wish, id string, now time.Time
 			return r, put, nil
 		}
 		r = &webhookRecord{
-			Life: life, Principal: w.sub.Principal, Name: w.sub.Name, Arguments: w.sub.Arguments, URL: w.callback,
-			Schemas: schemasDigest(w.offer), Expires: expires, Position: at,
+			Life: entry.Life, Principal: w.sub.Principal, Name: w.sub.Name, Arguments: w.sub.Arguments, URL: w.callback,
+			Era: era.Name, Expires: expires, Position: at,
+		}
+		if truncated { // should this answer be lost
+			r.Missed = &missed{N: 1, From: w.cursor, Answered: at}
 		}
 		r.rotate(w.secret, now, h.c.Rotation)
 		return r, put, nil
 	})
 	if err != nil {
 		return nil, err
+	}
+	if first := made.value.Life; first != entry.Life {
+		entry.Life = first
+		if err := h.enter(ctx, w.sub.Principal, entry, now); err != nil {
+			return nil, err
+		}
 	}
 	h.poke(id)
 	res := &subscribeResult{ResultType: complete, ID: id, RefreshBefore: timestamp(expires), Cursor: made.value.Position, Truncated: truncated}
@@ -143,31 +156,29 @@ func (h *webhooks) start(ctx context.Context, w *wish) (at Cursor, truncated boo
 
 // refresh renews a live subscription; nil: there is none any more. The client's
 // cursor does not matter: ours is ahead, or it is of deliveries that we made.
-func (h *webhooks) refresh(ctx context.Context, w *wish, id string, now time.Time) (*subscribeResult, error) {
+func (h *webhooks) refresh(ctx context.Context, w *wish, id, life string, now time.Time) (*subscribeResult, error) {
 	expires := h.expiry(w, now)
+	if err := h.enter(ctx, w.sub.Principal, accountEntry{id, life, callbackDigest(w.callback), expires}, now); err != nil {
+		return nil, err
+	}
 	var res *subscribeResult
 	_, err := change(ctx, &h.ledger, h.records, id, nil, func(r *webhookRecord) (*webhookRecord, verdict, error) {
-		if res = nil; r == nil || !r.live(now) {
+		if res = nil; r == nil || r.Life != life || !r.live(now) {
 			return nil, leave, nil
 		}
 		res = &subscribeResult{
 			ResultType: complete, ID: id, RefreshBefore: timestamp(expires),
-			Cursor: r.Position, Truncated: r.Missed, Status: r.status(now),
+			Cursor: r.Position, Truncated: r.tell(w.cursor), Status: r.status(now),
 		}
 		if w.offer.NoReplay {
 			res.Cursor, res.Truncated = "", false
 		}
-		r.Expires, r.Missed = expires, false
+		r.Expires = expires
 		r.rotate(w.secret, now, h.c.Rotation)
 		r.resume(now)
 		return r, put, nil
 	})
 	if err != nil || res == nil {
-		return nil, err
-	}
-	// What the account says of it is renewed last: should this fail, the client
-	// asks again.
-	if err := h.enter(ctx, w.sub.Principal, id, w.callback, expires, now); err != nil {
 		return nil, err
 	}
 	h.poke(id)
@@ -208,7 +219,7 @@ func (h *webhooks) unsubscribe(ctx context.Context, p *pollParams) (*unsubscribe
 	if r := have.value; r == nil || !r.is(sub, callback) || !r.live(time.Now()) {
 		return nil, refuse(NotFound, "kind", "subscription")
 	}
-	if err := h.remove(ctx, id, have.value.Life); err != nil {
+	if err := h.remove(ctx, id, have.value.Life, nil); err != nil {
 		return nil, err
 	}
 	h.poke(id)

@@ -23,6 +23,8 @@ import (
 //
 // Records hold the secrets that deliveries are signed with: who can read the
 // store can forge deliveries.
+//
+// Package storetest checks a store, rule by rule.
 type SubscriptionStore interface {
 	// Load returns a record; for an unknown key the zero one and no error.
 	Load(ctx context.Context, key string) (SubscriptionRecord, error)
@@ -36,7 +38,7 @@ type SubscriptionStore interface {
 
 	// Due yields the keys of the records whose time is at or before now, the
 	// oldest first. It reads and claims nothing, and holds nothing while it
-	// yields. An error is its last pair.
+	// yields. An error is its last pair, also where ctx ends it.
 	Due(ctx context.Context, now time.Time) iter.Seq2[string, error]
 }
 

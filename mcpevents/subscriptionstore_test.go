@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -25,61 +24,13 @@ func ExampleNewMemorySubscriptions() {
 	// Output: <nil>
 }
 
-func TestMemorySubscriptions(t *testing.T) {
-	m, ctx := NewMemorySubscriptions(), t.Context()
-	at := func(ms int64) time.Time { return time.UnixMilli(ms) }
-	write := func(w ...SubscriptionWrite) []uint64 {
-		t.Helper()
-		v, err := m.Write(ctx, w)
-		if err != nil || len(v) != len(w) {
-			t.Fatalf("Write = %v, %v", v, err)
-		}
-		return v
+// What stands for any store is checked in package storetest.
+func TestMemorySubscriptionsHeedsContexts(t *testing.T) {
+	m := NewMemorySubscriptions()
+	if _, err := m.Write(t.Context(), []SubscriptionWrite{{Key: "a", Value: []byte("x"), Due: time.UnixMilli(9)}}); err != nil {
+		t.Fatal(err)
 	}
-	if r, err := m.Load(ctx, "a"); err != nil || r.Version != 0 || r.Value != nil {
-		t.Errorf("Load of nothing = %v, %v, want the zero record", r, err)
-	}
-	value := []byte("one")
-	first := write(SubscriptionWrite{Key: "a", Value: value, Due: at(5)}, SubscriptionWrite{Key: "b", Expect: 7, Value: value})
-	if first[0] == 0 || first[1] != 0 {
-		t.Errorf("Write = %v, want the first applied and the second not", first)
-	}
-	value[0] = 'X'
-	r, err := m.Load(ctx, "a")
-	if err != nil || string(r.Value) != "one" || r.Version != first[0] {
-		t.Errorf("Load = %s at %d, %v, want one at %d", r.Value, r.Version, err, first[0])
-	}
-	r.Value[0] = 'X'
-	if r, _ := m.Load(ctx, "a"); string(r.Value) != "one" {
-		t.Errorf("the store shares its memory: %s", r.Value)
-	}
-	if v := write(SubscriptionWrite{Key: "a", Value: value}); v[0] != 0 {
-		t.Errorf("a write that expects nothing was applied")
-	}
-	second := write(SubscriptionWrite{Key: "a", Expect: first[0], Value: []byte("two"), Due: at(9)})
-	if v := write(SubscriptionWrite{Key: "a", Expect: first[0], Value: value}); v[0] != 0 || second[0] == first[0] {
-		t.Errorf("a write at an old version was applied")
-	}
-	if v := write(SubscriptionWrite{Key: "a", Expect: second[0]}); v[0] == 0 {
-		t.Errorf("a removal was not applied")
-	}
-	third := write(SubscriptionWrite{Key: "a", Value: []byte("three"), Due: at(9)})
-	if third[0] == first[0] || third[0] == second[0] {
-		t.Errorf("version %d was used again", third[0])
-	}
-	write(SubscriptionWrite{Key: "c", Value: value, Due: at(3)}, SubscriptionWrite{Key: "d", Value: value}, SubscriptionWrite{Key: "e", Value: value, Due: at(10)})
-	var due []string
-	for key, err := range m.Due(ctx, at(9)) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		due = append(due, key)
-		write(SubscriptionWrite{Key: "x" + key, Value: value, Due: at(1)}) // nothing is held
-	}
-	if want := []string{"c", "a"}; !slices.Equal(due, want) {
-		t.Errorf("Due = %v, want %v", due, want)
-	}
-	over, cancel := context.WithCancel(ctx)
+	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := m.Load(over, "a"); !errors.Is(err, context.Canceled) {
 		t.Errorf("Load = %v, want context.Canceled", err)
@@ -87,7 +38,7 @@ func TestMemorySubscriptions(t *testing.T) {
 	if _, err := m.Write(over, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("Write = %v, want context.Canceled", err)
 	}
-	for _, err := range m.Due(over, at(9)) {
+	for _, err := range m.Due(over, time.UnixMilli(9)) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("Due = %v, want context.Canceled", err)
 		}
@@ -98,29 +49,6 @@ func TestMemorySubscriptionsZeroValue(t *testing.T) {
 	var m MemorySubscriptions
 	if v, err := m.Write(t.Context(), []SubscriptionWrite{{Key: "a", Value: []byte("x")}}); err != nil || v[0] == 0 {
 		t.Errorf("Write = %v, %v, want a version", v, err)
-	}
-}
-
-func TestMemorySubscriptionsUnderRaces(t *testing.T) {
-	m := NewMemorySubscriptions()
-	var won sync.Map
-	var wg sync.WaitGroup
-	for i := range 8 {
-		wg.Go(func() {
-			v, err := m.Write(t.Context(), []SubscriptionWrite{{Key: "a", Value: []byte{byte(i)}}})
-			if err != nil {
-				t.Error(err)
-			}
-			if v[0] != 0 {
-				won.Store(i, true)
-			}
-		})
-	}
-	wg.Wait()
-	n := 0
-	won.Range(func(any, any) bool { n++; return true })
-	if n != 1 {
-		t.Errorf("%d of 8 writes at one version were applied, want 1", n)
 	}
 }
 

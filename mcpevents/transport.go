@@ -26,7 +26,7 @@ func (s *Server) Transport(t mcp.Transport) mcp.Transport { return wire.Pipe(t, 
 
 // routes are what is not left to the SDK.
 func (s *Server) routes() *wire.Routes {
-	r := &wire.Routes{Old: s.config.Compat, Stream: func(ctx context.Context, c *wire.Call) (json.RawMessage, error) {
+	r := &wire.Routes{Old: s.config.Older, Closing: s.closing, Stream: func(ctx context.Context, c *wire.Call) (json.RawMessage, error) {
 		s.mu.Lock()
 		registered := s.registered
 		s.mu.Unlock()
@@ -70,6 +70,8 @@ type HandlerConfig struct {
 // loopback address unless others are meant to reach it. Middleware whose
 // ResponseWriter has neither Flush nor Unwrap, as http.TimeoutHandler's, makes
 // streams impossible: they are answered with status 500, and the log tells why.
+// One with Flush and without Unwrap leaves [HandlerConfig].WriteTimeout without
+// effect.
 func (s *Server) Handler(m *mcp.Server, c HandlerConfig) http.Handler {
 	if c.CrossOrigin == nil {
 		c.CrossOrigin = http.NewCrossOriginProtection()

@@ -74,7 +74,8 @@ const (
 	DropMalformed Drop = "malformed" // no eventId, name, timestamp, or object as data
 	DropForeign   Drop = "foreign"   // of another type than was subscribed to
 	DropOversize  Drop = "oversize"  // its data is over [SessionConfig.MaxEventBytes], or nests too deeply
-	DropUnknown   Drop = "unknown"   // a notification or a frame that is not understood
+	DropUnknown   Drop = "unknown"   // a notification that is not understood; it was no event
+	DropUnread    Drop = "unread"    // what is no message, or over [SessionConfig.MaxMessageBytes]; it may have been an event
 )
 
 // A DroppedError tells of something that the server sent and nobody gets. Cursors
@@ -123,6 +124,9 @@ func (e *FailureError) Error() string {
 func (e *FailureError) Unwrap() error { return e.Cause }
 
 func (e *Error) label() string {
+	if e == nil {
+		e = &Error{Kind: Internal}
+	}
 	label := e.Message
 	if label == "" {
 		label = string(e.Kind)

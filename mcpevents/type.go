@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 )
@@ -28,10 +29,13 @@ type Type struct {
 	// out here as well.
 	Modes []Mode
 	// Input is the JSON Schema (draft 2020-12) of arguments, Payload that of
-	// data; nil is that of any object. One that is wrong is refused, and so is
-	// one that takes too much work, refers to itself without going into the
-	// value, or has an $id inside. For the life of a name they may only gain
-	// optional members: see [Server.Replace].
+	// data; nil is that of any object. One that is wrong is refused, and so is one
+	// that has an $id inside or refers to itself without going into the value;
+	// into the value it may, as filters within filters do. What would take too
+	// much work to check is refused when it comes: arguments as InvalidParams,
+	// data as what does not conform. Alternatives that go into the same member
+	// multiply that work with each level. For the life of a name they may only
+	// gain optional members: see [Server.Replace].
 	Input, Payload json.RawMessage
 	// Meta is the descriptor's metadata.
 	Meta map[string]any
@@ -57,7 +61,8 @@ type offer struct {
 	Type
 	input, payload schema
 	modes          []Mode
-	key            string // what the form of an event on the wire depends on
+	key            string              // what the form of an event on the wire depends on
+	era            atomic.Pointer[era] // of webhooks, once it was asked for
 }
 
 // errModes is the refusal of a type that reaches nobody.
@@ -74,10 +79,10 @@ func (s *Server) newOffer(t Type) (*offer, error) {
 	}
 	o := &offer{Type: t}
 	var err error
-	if o.input, err = offeredSchema(t.Input); err != nil {
+	if o.input, err = offeredSchema(t.Input, maxArgumentsWork); err != nil {
 		return fail(fmt.Errorf("Input: %w", err))
 	}
-	if o.payload, err = offeredSchema(t.Payload); err != nil {
+	if o.payload, err = offeredSchema(t.Payload, maxDataWork); err != nil {
 		return fail(fmt.Errorf("Payload: %w", err))
 	}
 	if len(o.Input) == 0 {
@@ -185,7 +190,7 @@ func (s *Server) Offer(t Type) error {
 	s.offers[t.Name] = o
 	s.attachLocked(o)
 	s.mu.Unlock()
-	s.changed(t.Name, BreaksNothing)
+	s.changed(t.Name, false)
 	return nil
 }
 
@@ -202,7 +207,7 @@ func (s *Server) Withdraw(name string) bool {
 	detach(o)
 	s.pokeLocked(name, refuse(NotFound, "kind", "event"))
 	s.mu.Unlock()
-	s.changed(name, BreaksNothing)
+	s.changed(name, true)
 	return true
 }
 
@@ -212,6 +217,10 @@ func (s *Server) Withdraw(name string) bool {
 // schemas breaks nothing; a stream whose own arguments the new input schema
 // refuses is ended whatever is said here. A breaking change is better offered
 // under a new name, beside the old one for a while.
+//
+// Where webhooks deliver the type, a break is written to their store first: it
+// ends subscriptions after a restart, too. If the store fails, so does Replace, and
+// nothing has changed.
 func (s *Server) Replace(t Type, breaks Break) error {
 	if breaks != BreaksNothing && breaks != BreaksInput && breaks != BreaksPayload {
 		return fmt.Errorf("mcpevents: type %q: %q is no Break", t.Name, breaks)
@@ -219,6 +228,11 @@ func (s *Server) Replace(t Type, breaks Break) error {
 	o, err := s.newOffer(t)
 	if err != nil {
 		return err
+	}
+	if old := s.offer(t.Name); old != nil && breaks != BreaksNothing && slices.Contains(old.modes, Webhook) {
+		if err := s.webhooks.begin(context.Background(), o, breaks); err != nil { // its calls have limits of their own
+			return fmt.Errorf("mcpevents: type %q: the subscription store: %w", t.Name, err)
+		}
 	}
 	s.mu.Lock()
 	old := s.offers[t.Name]
@@ -235,15 +249,15 @@ func (s *Server) Replace(t Type, breaks Break) error {
 	s.attachLocked(o)
 	s.pokeLocked(t.Name, over)
 	s.mu.Unlock()
-	s.changed(t.Name, breaks)
+	s.changed(t.Name, false)
 	return nil
 }
 
 // changed tells who is concerned that a type came, went or changed.
-func (s *Server) changed(name string, breaks Break) {
+func (s *Server) changed(name string, gone bool) {
 	s.listChanged()
 	if s.webhooks != nil {
-		s.webhooks.changed(name, breaks)
+		s.webhooks.changed(name, gone)
 	}
 }
 
@@ -256,6 +270,13 @@ func schemaChanged(b Break) *Error {
 func (s *Server) attachLocked(o *offer) {
 	if l, ok := o.Backend.(*Log); ok && l != nil && !s.closed {
 		l.attach(o)
+	}
+}
+
+// detachLocked leaves the logs: what they are given is not this server's any more.
+func (s *Server) detachLocked() {
+	for _, o := range s.offers {
+		detach(o)
 	}
 }
 

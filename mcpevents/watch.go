@@ -16,7 +16,7 @@ func (s *Server) watch(ctx context.Context) (*wire.Watch, error) {
 	if err := s.admitWatch(principal, changed); err != nil {
 		return nil, s.answer(ctx, err)
 	}
-	return &wire.Watch{Changed: changed, Closing: s.closing, Stop: func() {
+	return &wire.Watch{Changed: changed, Closing: s.closing.Done(), Stop: func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.watches, changed)

@@ -2,6 +2,7 @@ package mcpevents
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -91,6 +92,7 @@ func TestSE56OnlyOurs(t *testing.T) {
 			t.Errorf("acknowledged = %s", ack.Text)
 		}
 		aTool(m, "another") // not asked for
+		time.Sleep(50 * time.Millisecond)
 		l := rawLog(LogConfig{})
 		steps := []func(){
 			func() { _ = s.Offer(rawType(l)) },
@@ -132,11 +134,10 @@ func TestSE56Mixed(t *testing.T) {
 		switch p := p.(type) {
 		case *rawPipe:
 			p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
-			if m := p.next(); string(m.ID) != "7" { // of the SDK, which answers a cancelled listen
-				t.Errorf("got %s", m.Text)
-			}
+			watched(t, s, 0)
 			s.Withdraw("type0")
-			p.quiet(100 * time.Millisecond)
+			aTool(m, "last")
+			p.quiet(100 * time.Millisecond) // nor does the SDK answer
 		case *rawStream:
 			p.close()
 		}
@@ -190,6 +191,32 @@ func TestSE56NotDeclared(t *testing.T) {
 		}
 		calm(t, p)
 	})
+}
+
+// A server that ends a listen on a pipe sends the result, and cancels it behind
+// that; what the peer sends then means nothing any more.
+func TestOP51AListenThatTheServerEnds(t *testing.T) {
+	for _, filter := range []string{`{"eventsListChanged":true}`, `{"eventsListChanged":true,"toolsListChanged":true}`} {
+		for _, id := range []string{`"l"`, `7`} {
+			s, m := rawServer(t, ServerConfig{})
+			p := rawDial(t, t.Context(), s, m)
+			p.send(rawCall(json.RawMessage(id), methodListen, `"notifications":`+filter+`,`))
+			want(t, p, noteAcknowledged)
+			go s.Close()
+			if m := p.next(); string(m.ID) != id || m.Result == nil {
+				t.Fatalf("got %s, want the closing result", m.Text)
+			}
+			if m := want(t, p, "notifications/cancelled"); string(m.Params.RequestID) != id || string(m.Params.Meta.ID) != id {
+				t.Errorf("got %s, want that %s is cancelled", m.Text, id)
+			}
+			p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
+			aTool(m, "another")
+			p.quiet(50 * time.Millisecond)
+			if m := p.call("after", methodList, ""); m.Error != nil {
+				t.Errorf("list after all of it: %s", m.Text)
+			}
+		}
+	}
 }
 
 func TestListenThatIsCancelled(t *testing.T) {

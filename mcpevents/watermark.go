@@ -6,6 +6,9 @@ import "time"
 // unsettled one.
 const maxWindow = 32
 
+// maxWindowBytes is how many bytes their cursors have, which stand in the record.
+const maxWindowBytes = 16 << 10
+
 // A parcel is one event on its way, or a place that only moves the watermark:
 // one that is settled from the start.
 type parcel struct {
@@ -42,7 +45,7 @@ func newWindow(r *webhookRecord) *window {
 
 // room is how many more events may be read.
 func (w *window) room() int {
-	n := maxWindow
+	n := max(min(maxWindow, maxWindowBytes/max(len(w.read), 1)), 1)
 	for _, d := range w.list {
 		if d.event != nil {
 			n--
@@ -74,9 +77,9 @@ func (w *window) mark(c Cursor) *parcel {
 	return d
 }
 
-// jump goes on behind a place where events were lost. What was kept of earlier
-// events past it does not mean anything any more.
-func (w *window) jump() {
+// forget drops what was kept of events that were not read again: behind a place where
+// events were lost, or at the end, it does not mean anything any more.
+func (w *window) forget() {
 	clear(w.settled)
 	clear(w.tried)
 }

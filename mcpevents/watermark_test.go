@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -158,5 +159,26 @@ func TestHealthSuspends(t *testing.T) {
 	h.count(start.Add(-time.Hour), true) // a clock that went back
 	if h.Tries[0] != 2 {
 		t.Errorf("an attempt was lost when the clock went back")
+	}
+}
+
+// Long cursors make the window smaller: they stand in the record, which has a bound.
+func TestLongCursorsKeepTheRecordSmall(t *testing.T) {
+	long := func(i int) Cursor { return Cursor(fmt.Sprintf("%0*d", maxCursorBytes, i)) }
+	r := &webhookRecord{Position: long(0), Arguments: []byte(`{"q":"` + strings.Repeat("x", maxWebhookArguments-8) + `"}`), URL: "https://example.net/" + strings.Repeat("x", 2000)}
+	for i := range 100 {
+		w := newWindow(r)
+		for n := w.room(); n > 0; n-- {
+			w.add(long(1000*i+n), &formed{}).First = 1
+		}
+		if w.room() != 0 {
+			t.Fatalf("there is still room for %d", w.room())
+		}
+		r.Settled, r.Tries = w.state()
+		b, err := encodeRecord(r)
+		if err != nil || len(b) > 64<<10 {
+			t.Fatalf("the record has %d bytes, %v, want 64 KiB at most", len(b), err)
+		}
+		r.Settled, r.Tries = nil, nil
 	}
 }

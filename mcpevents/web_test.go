@@ -157,17 +157,57 @@ func TestCE40BadFramesOverHTTP(t *testing.T) {
 	}
 }
 
+func TestAFrameThatIsCutIsNotDropped(t *testing.T) {
+	f := &fakeWeb{list: listOf(pushType), serve: streamed(func(w sseWriter, r *http.Request) {
+		w.note("events/active", `"cursor":"c0"`)
+		w.raw("data: " + w.text("events/event", event("e1", "c1"))[:80]) // it comes again: the cursor is before it
+		panic(http.ErrAbortHandler)
+	})}
+	s := f.start(t, SessionConfig{})
+	var trouble []error
+	if _, err := collect(s.Follow(t.Context(), tick, FollowConfig{OnTrouble: func(err error) { trouble = append(trouble, err) }}), -1); !errors.Is(err, ErrLost) || len(trouble) != 0 {
+		t.Errorf("%v, trouble %v, want ErrLost alone", err, trouble)
+	}
+}
+
+// What the SDK's own requests are answered with goes to the SDK, which would end
+// the process at a notification without params.
+func TestCE40WhatIsLeftToTheSDKHarmsNobodyOverHTTP(t *testing.T) {
+	const bare = `{"jsonrpc":"2.0","method":"notifications/elicitation/complete"}`
+	for name, answer := range map[string]func(w http.ResponseWriter, m message){
+		"frames": func(w http.ResponseWriter, m message) {
+			s := openSSE(w, m)
+			s.raw("data: " + bare + "\n\ndata: " + strings.Replace(bare, `"}`, `","params":null}`, 1) + "\n\n")
+			s.result(`{"resultType":"complete","tools":[]}`)
+		},
+		"JSON": func(w http.ResponseWriter, _ message) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, bare)
+		},
+	} {
+		f := &fakeWeb{serve: func(w http.ResponseWriter, _ *http.Request, m message) { answer(w, m) }}
+		s := f.start(t, SessionConfig{})
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		if _, err := s.MCP().ListTools(ctx, nil); (err == nil) != (name == "frames") {
+			t.Errorf("%s: ListTools: %v", name, err)
+		}
+		stop()
+	}
+}
+
 func TestCE31CommentsOverHTTPAreNoLife(t *testing.T) {
 	f := &fakeWeb{list: listOf(pushType), serve: streamed(func(w sseWriter, r *http.Request) {
 		w.note("events/active", `"cursor":"c0"`)
 		for r.Context().Err() == nil {
 			time.Sleep(10 * time.Millisecond)
-			w.raw(": keep-alive\n\n")
+			w.raw(": keep-alive\n\ndata: keep-alive\n\n")
 			w.note("events/error", `"error":{"code":-32603,"message":"x"}`)
 		}
 	})}
 	s := f.start(t, SessionConfig{})
-	if _, err := collect(s.Follow(t.Context(), tick, FollowConfig{Idle: 200 * time.Millisecond}), -1); !errors.Is(err, ErrIdle) {
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
+	if _, err := collect(s.Follow(ctx, tick, FollowConfig{Idle: 200 * time.Millisecond}), -1); !errors.Is(err, ErrIdle) {
 		t.Errorf("%v, want ErrIdle", err)
 	}
 }

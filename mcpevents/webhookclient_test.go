@@ -5,12 +5,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
 func TestSubscribeIsOneRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		answers := []string{
 			`{"resultType":"complete","id":"sub_1","refreshBefore":"2026-11-03T10:15:00Z","cursor":"b:1","truncated":true}`,
 			`{"id":"sub_1","refreshBefore":null,"cursor":null,"truncated":true,"deliveryStatus":{"active":false,"lastDeliveryAt":"2026-11-03T09:31:10Z","lastError":"http_5xx","failedSince":"2026-11-03T09:33:02Z","throttled":true,"retryAfterMs":1500}}`,
@@ -63,7 +62,7 @@ func TestCE62UnsubscribedAlreadyIsDone(t *testing.T) {
 		{`{"code":-32023,"message":"NotFound","data":{"kind":"event"}}`, nil},
 		{`{"code":-32024,"message":"Forbidden"}`, ErrForbidden},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			p, s := (&fakeServer{serve: func(p *fakePipe, m message) { p.refuse(m, one.answer) }}).connect(t, SessionConfig{})
 			if err := s.Unsubscribe(t.Context(), tick, "https://h.test/x"); !errors.Is(err, one.want) {
 				t.Errorf("%s: %v, want %v", one.answer, err, one.want)

@@ -36,7 +36,7 @@ type WebhookConfig struct {
 	// NoExpiry grants a life without end to who asks for it; others get MaxTTL.
 	NoExpiry bool
 	// Abandon is how long a suspended subscription without end is kept for a
-	// refresh: 7 days for zero.
+	// refresh: 7 days for zero. Then it is terminated.
 	Abandon time.Duration
 
 	// Timeout is for one request to a callback, all of it: 5 s for zero.

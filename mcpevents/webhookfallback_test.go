@@ -3,7 +3,6 @@ package mcpevents
 import (
 	"errors"
 	"testing"
-	"testing/synctest"
 )
 
 const allTypes = `{"name":"tick","delivery":["poll","push","webhook"]}`
@@ -16,7 +15,7 @@ func TestCE7ARefusedWebhookFallsBack(t *testing.T) {
 		`{"code":-32601,"message":"method not found"}`,
 	} {
 		for _, push := range []bool{true, false} {
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				p, s := (&fakeServer{list: listOf(allTypes), serve: func(p *fakePipe, m message) {
 					switch {
 					case m.Method == "events/stream" && push:
@@ -67,7 +66,7 @@ func TestCE7OtherRefusalsOfAWebhookEndIt(t *testing.T) {
 		{allTypes, unsupported, Webhook, ErrUnsupported}, // a forced mode stays
 		{`{"name":"tick","delivery":["webhook"]}`, unsupported, "", ErrUnsupported},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			p, s := (&fakeServer{list: listOf(one.types), serve: func(p *fakePipe, m message) {
 				if m.ID != nil {
 					p.refuse(m, one.refusal)

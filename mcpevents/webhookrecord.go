@@ -1,6 +1,7 @@
 package mcpevents
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,15 +22,15 @@ type webhookRecord struct {
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"`
 	URL       string          `json:"url"`
-	Schemas   string          `json:"schemas"` // a digest of those that it was made for
-	Secrets   []storedSecret  `json:"secrets"` // the newest first
+	Era       string          `json:"era,omitempty"` // the type's, when it was made
+	Secrets   []storedSecret  `json:"secrets"`       // the newest first
 	Expires   int64           `json:"expires,omitempty"`
 
 	Position Cursor      `json:"position"`          // the watermark: everything up to here is settled
 	Settled  []Cursor    `json:"settled,omitempty"` // events behind it that are settled
 	Tries    []storedTry `json:"tries,omitempty"`   // events behind it that were tried
 	Gap      *owed       `json:"gap,omitempty"`     // a gap that the endpoint is still to hear of
-	Missed   bool        `json:"missed,omitempty"`  // one that it never heard of: the next refresh tells
+	Missed   *missed     `json:"missed,omitempty"`  // one that it never heard of: refreshes tell
 	Ended    *ending     `json:"ended,omitempty"`   // the subscription is over, and the endpoint is still to hear of it
 
 	Suspended int64  `json:"suspended,omitempty"` // since then nothing is delivered
@@ -37,6 +38,7 @@ type webhookRecord struct {
 	LastError string `json:"lastError,omitempty"`
 	Failing   int64  `json:"failing,omitempty"`   // since then deliveries fail
 	Throttled int64  `json:"throttled,omitempty"` // until then the endpoint wants no more
+	Busy      int64  `json:"busy,omitempty"`      // since then it has wanted nothing
 	Health    health `json:"health,omitzero"`
 
 	Owner string `json:"owner,omitempty"` // the server that delivers
@@ -80,18 +82,39 @@ type ending struct {
 	owed
 }
 
+// A missed is a gap that answers to refreshes tell of. An answer may be lost: the
+// next refresh shows that it came when it is from the cursor that was answered, and
+// the one before was not. Where that is not to be seen, since deliveries move the
+// cursor too, it is told again, but not for ever: a gap is a possible one.
+type missed struct {
+	N        int    `json:"n"`                  // how often it was told
+	From     Cursor `json:"from,omitempty"`     // of the refresh that was told last
+	Answered Cursor `json:"answered,omitempty"` // with that
+}
+
+const maxTold = 3
+
+// tell reports whether the answer to a refresh from that cursor, which has the
+// record's position, is to tell of a gap.
+func (r *webhookRecord) tell(from Cursor) bool {
+	if r.Missed == nil {
+		return false
+	}
+	m := *r.Missed
+	if heard := m.N > 0 && from == m.Answered && from != m.From; heard || m.N == maxTold {
+		r.Missed = nil
+		return false
+	}
+	r.Missed = &missed{N: m.N + 1, From: from, Answered: r.Position}
+	return true
+}
+
 // webhookKey is the id of a subscription, and its key in the store: a digest of
 // what makes it the one it is.
 func webhookKey(sub Subscription, callback string) string {
 	b, _ := json.Marshal([]string{sub.Principal, callback, sub.Name, string(sub.Arguments)})
 	sum := sha256.Sum256(b)
 	return "sub_" + hex.EncodeToString(sum[:16])
-}
-
-// schemasDigest stands for the schemas of a type.
-func schemasDigest(o *offer) string {
-	sum := sha256.Sum256([]byte(string(o.Input) + "\x00" + string(o.Payload)))
-	return hex.EncodeToString(sum[:8])
 }
 
 // newMessageID returns an id for an envelope of a type.
@@ -125,16 +148,19 @@ func (r *webhookRecord) live(now time.Time) bool {
 	return r.Ended == nil && (r.Expires == 0 || r.Expires > now.UnixMilli())
 }
 
-// over reports whether nothing is left to do for the subscription.
-func (r *webhookRecord) over(now time.Time, abandon time.Duration) bool {
-	ms := now.UnixMilli()
-	if r.Ended != nil {
-		return false
-	}
-	if r.Expires != 0 {
-		return r.Expires <= ms
-	}
-	return r.Suspended != 0 && r.Suspended+abandon.Milliseconds() <= ms
+// over reports whether the subscription's life is over.
+func (r *webhookRecord) over(now time.Time) bool { return r.Ended == nil && !r.live(now) }
+
+// abandoned reports whether a subscription without end was suspended for so long
+// that it ends all the same.
+func (r *webhookRecord) abandoned(now time.Time, abandon time.Duration) bool {
+	return r.Ended == nil && r.Expires == 0 && r.Suspended != 0 && r.Suspended+abandon.Milliseconds() <= now.UnixMilli()
+}
+
+// end makes the subscription one that is over, of which the endpoint is told.
+func (r *webhookRecord) end(why *Error) {
+	r.Ended = &ending{Kind: why.Kind, Data: why.Data, owed: owed{ID: newMessageID("terminated")}}
+	r.Gap, r.Suspended = nil, 0
 }
 
 // held reports whether a server other than owner delivers.
@@ -212,12 +238,18 @@ func (r *webhookRecord) resume(now time.Time) {
 		g.tries = shift(g.tries)
 		r.Gap = &g
 	}
-	r.Suspended, r.Throttled, r.Health = 0, 0, health{}
+	r.Suspended, r.Throttled, r.Busy, r.Health = 0, 0, 0, health{}
 }
 
+// encodeRecord leaves what is JSON already, the arguments, as it is: json.Marshal
+// would write < and others in another way, and they would not be the same any more.
 func encodeRecord(r *webhookRecord) ([]byte, error) {
 	r.V = recordVersion
-	return json.Marshal(r)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(r)
+	return b.Bytes(), err
 }
 
 var errRecord = errors.New("mcpevents: a record of the subscription store is not readable by this version")

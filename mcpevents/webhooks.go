@@ -25,6 +25,7 @@ type webhooks struct {
 	close   func() // idle connections
 
 	challenges rates
+	looks      rates         // of the subscriptions of who has as many as may be
 	places     *places       // of the requests under way
 	wake       chan struct{} // a subscription is there that nobody holds
 
@@ -32,10 +33,6 @@ type webhooks struct {
 	running   bool
 	couriers  map[string]*courier // by the subscription's id
 	withdrawn map[string]bool     // types that this process offered once
-
-	// By type: the digests of the schemas since the last change that broke. A
-	// type that is not there had none.
-	unbroken map[string]map[string]bool
 }
 
 // newWebhooks returns the webhook side of s.
@@ -47,8 +44,8 @@ func newWebhooks(s *Server, c WebhookConfig) (*webhooks, error) {
 	h := &webhooks{
 		s: s, c: c, trusted: list, log: c.Logger, owner: randomHex(8), ledger: ledger{store: c.Store},
 		tripper: c.tripper, close: func() {},
-		challenges: rates{max: c.Challenges}, places: newPlaces(c.Parallel), wake: make(chan struct{}, 1),
-		couriers: make(map[string]*courier), withdrawn: make(map[string]bool), unbroken: make(map[string]map[string]bool),
+		challenges: rates{max: c.Challenges}, looks: rates{max: maxLooks}, places: newPlaces(c.Parallel), wake: make(chan struct{}, 1),
+		couriers: make(map[string]*courier), withdrawn: make(map[string]bool),
 	}
 	if h.log == nil {
 		h.log = s.log
@@ -67,21 +64,14 @@ func newWebhooks(s *Server, c WebhookConfig) (*webhooks, error) {
 	return h, nil
 }
 
-// changed tells the deliveries of a type that it came, was withdrawn, replaced,
-// or broken for who subscribed before.
-func (h *webhooks) changed(name string, breaks Break) {
-	o := h.s.offer(name)
+// changed tells the deliveries of a type that it came, was replaced, or is gone.
+func (h *webhooks) changed(name string, gone bool) {
+	offered := h.s.offer(name) != nil
 	h.mu.Lock()
-	if o == nil {
-		h.withdrawn[name] = true // no more names than were ever offered
-	} else {
+	if offered {
 		delete(h.withdrawn, name)
-		if breaks != BreaksNothing {
-			h.unbroken[name] = make(map[string]bool)
-		}
-		if h.unbroken[name] != nil {
-			h.unbroken[name][schemasDigest(o)] = true
-		}
+	} else {
+		h.withdrawn[name] = true // no more names than were ever offered
 	}
 	var list []*courier
 	for _, c := range h.couriers {
@@ -91,17 +81,9 @@ func (h *webhooks) changed(name string, breaks Break) {
 	}
 	h.mu.Unlock()
 	for _, c := range list {
-		c.poke(breaks)
+		c.poke(gone)
 	}
 	h.look()
-}
-
-// broken reports whether a change broke what was subscribed to with these
-// schemas, also while nobody delivered it.
-func (h *webhooks) broken(name, schemas string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.unbroken[name] != nil && !h.unbroken[name][schemas]
 }
 
 // look has the scan look for subscriptions now.
@@ -119,24 +101,25 @@ func (h *webhooks) poke(id string) {
 	c := h.couriers[id]
 	h.mu.Unlock()
 	if c != nil {
-		c.poke(BreaksNothing)
+		c.poke(false)
 		return
 	}
 	h.look()
 }
 
-// remove forgets a subscription.
-func (h *webhooks) remove(ctx context.Context, id, life string) error {
+// remove forgets a subscription, if it is over then: it may have been renewed. A
+// nil over: whatever it is.
+func (h *webhooks) remove(ctx context.Context, id, life string, over func(r *webhookRecord) bool) error {
 	var principal string
 	_, err := change(ctx, &h.ledger, h.records, id, nil, func(r *webhookRecord) (*webhookRecord, verdict, error) {
-		if r == nil || r.Life != life {
+		if r == nil || r.Life != life || over != nil && !over(r) {
 			return nil, leave, nil
 		}
 		principal = r.Principal
 		return nil, drop, nil
 	})
 	if err == nil && principal != "" {
-		err = h.leave(ctx, principal, id)
+		err = h.leave(ctx, principal, accountEntry{ID: id, Life: life})
 	}
 	return err
 }

@@ -28,7 +28,8 @@ type Config struct {
 	Arguments json.RawMessage
 	// Server tells two servers apart whose events go into one scope. It is part
 	// of the key: what it is called must stay the same for ever. At most 512
-	// bytes of UTF-8 without control characters; empty by default.
+	// bytes of UTF-8 without control characters, of which a colon and a percent
+	// sign count three each; empty by default.
 	Server string
 	// Mode is the way of delivery to use, and no other. Empty: a webhook where
 	// there is a Receiver, else push, else poll, of those that the server has for

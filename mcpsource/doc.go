@@ -17,10 +17,10 @@
 //     so that the engine sets the one at which it took the event in;
 //   - data over 1 MiB with the rest of its event, or an event that no kind takes,
 //     becomes a dead letter of the engine, of stage intake;
-//   - what mcpevents drops, since it is malformed, larger than the limits of the
-//     session or not understood, is told to [Config.OnError], and the window's Gap
-//     is set.
+//   - what mcpevents drops, since it is malformed, unreadable or larger than the
+//     limits of the session, is told to [Config.OnError], and the window's Gap is
+//     set. One of another type, and a notification that is not understood, is told
+//     alone: it was no event of the subscription.
 //
-// Besides core it needs mcpevents, and the SDK that this one sits on; its tests
-// need a durable store, for which they take stores/bolt.
+// Besides core it needs mcpevents, and the SDK that this one sits on.
 package mcpsource

@@ -119,7 +119,7 @@ func TestC3HashesOfIDsTellThemApart(t *testing.T) {
 // C3: what the engine refuses becomes a dead letter of stage intake, what
 // mcpevents drops sets the gap; neither stops the source, nor the events around.
 func TestC3WhatCannotBeTakenLeavesATrace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		big := `{"x":"` + strings.Repeat("a", 1<<20-8) + `"}` // with the rest of its event over 1 MiB
 		huge := `{"x":"` + strings.Repeat("a", 2<<20) + `"}`
 		deep := strings.Repeat(`{"a":`, 100) + `1` + strings.Repeat(`}`, 100)
@@ -184,10 +184,37 @@ func TestC3TruncatedSetsTheGap(t *testing.T) {
 	}
 }
 
+// C3: what is told of besides events, and is not understood, is no gap, but what
+// can't be read may have been an event.
+func TestC3WhatIsNotUnderstoodIsNoGap(t *testing.T) {
+	for more, want := range map[string]int{
+		`{"jsonrpc":"2.0","method":"notifications/events/later","params":{"x":"","_meta":{"io.modelcontextprotocol/subscriptionId":ID}}}`:                                  0,
+		`{"jsonrpc":"2.0","method":"notifications/events/heartbeat","params":{"cursor":7,"_meta":{"io.modelcontextprotocol/subscriptionId":ID}}}`:                          0,
+		`{"jsonrpc":"2.0","method":"notifications/events/event","params":{"x":"` + strings.Repeat("x", 5000) + `","_meta":{"io.modelcontextprotocol/subscriptionId":ID}}}`: 1,
+	} {
+		bubble(t, func(t *testing.T) {
+			p := &peer{modes: `"push"`, serve: func(p *peer, c call) {
+				if c.Method == "events/stream" {
+					p.active(c, "c0")
+					p.write(strings.ReplaceAll(more, "ID", string(c.ID)))
+					p.event(c, "good", "c1")
+				}
+			}}
+			r := newRig(t, nil)
+			detach := r.attach(t, source(t, p.connect(t, mcpevents.SessionConfig{MaxMessageBytes: 4000}), mcpsource.Config{}))
+			time.Sleep(time.Second)
+			_ = detach()
+			if got := r.heard(); !slices.Equal(got, []string{"good"}) || r.gaps() != want {
+				t.Errorf("%.90s: heard %v with %d gaps, want good with %d", more, got, r.gaps(), want)
+			}
+		})
+	}
+}
+
 // C3: a poll with hasMore is followed at once, one without after nextPollMs, else
 // after PollInterval.
 func TestC3ThePaceOfPolls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		answers := []string{
 			`"cursor":"a","events":[],"hasMore":true,"nextPollMs":60000`,
 			`"cursor":"b","events":[],"hasMore":false,"nextPollMs":25000`,
@@ -304,17 +331,20 @@ func invalid(err error, field string) bool {
 	return err != nil && strings.Contains(fmt.Sprint(err), "attend: "+field+": want ")
 }
 
-// Sizes is a Follower whose answers are too large above some number of events.
+// Sizes is a Follower that fails above some number of events.
 type sizes struct {
 	asked *[]int
 	fits  int
+	err   error
 }
 
 func (s *sizes) Follow(_ context.Context, _ mcpevents.Subscription, f mcpevents.FollowConfig) iter.Seq2[mcpevents.Batch, error] {
 	*s.asked = append(*s.asked, f.MaxEvents)
 	return func(yield func(mcpevents.Batch, error) bool) {
 		if f.MaxEvents > s.fits {
-			yield(mcpevents.Batch{}, mcpevents.ErrTooLarge)
+			yield(mcpevents.Batch{}, s.err)
+		} else if yield(mcpevents.Batch{Cursor: "c"}, nil) {
+			yield(mcpevents.Batch{}, mcpevents.ErrEnded)
 		}
 	}
 }

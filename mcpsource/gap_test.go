@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/attend-go/attend/core/memory"
@@ -35,7 +34,7 @@ func TestC3WhatAServerHasLostIsAGap(t *testing.T) {
 			{"restarted with nothing", func(w *world) *world { return newWorld(w.t, mcpevents.ServerConfig{}, nil) }, ids(0, 3), 0},
 		} {
 			t.Run(fmt.Sprint(mode, "/", c.name), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
 					w := newWorld(t, mcpevents.ServerConfig{}, mcpevents.NewLog(mcpevents.LogConfig{MaxEvents: 10}))
 					store := memory.New()
 					r := newRig(t, store)
@@ -69,7 +68,7 @@ func TestC3WhatAServerHasLostIsAGap(t *testing.T) {
 // C3: a server is restarted again and again, with its history and without, as its
 // client follows through: what was lost shows, the rest is there once.
 func TestC3AServerThatIsRestarted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(t, mcpevents.ServerConfig{}, nil)
 		current := w
 		sessions := mcpsource.NewSessions(func(ctx context.Context) (*mcpevents.Session, error) {

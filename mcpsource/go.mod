@@ -1,22 +1,19 @@
 module github.com/attend-go/attend/mcpsource
 
-go 1.26
+go 1.26.0
 
 require (
 	github.com/attend-go/attend/core v0.1.0
 	github.com/attend-go/attend/mcpevents v0.1.0
-	github.com/attend-go/attend/stores/bolt v0.1.0
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 )
 
 require (
-	github.com/attend-go/attend/stores/journal v0.1.0 // indirect
 	github.com/google/jsonschema-go v0.4.3 // indirect
 	github.com/gowebpki/jcs v1.0.2 // indirect
 	github.com/segmentio/asm v1.1.3 // indirect
 	github.com/segmentio/encoding v0.5.4 // indirect
 	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
-	go.etcd.io/bbolt v1.5.0 // indirect
 	golang.org/x/oauth2 v0.35.0 // indirect
 	golang.org/x/sync v0.20.0 // indirect
 	golang.org/x/sys v0.45.0 // indirect

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -33,7 +32,7 @@ func live() int64 {
 // A server that floods a pipe, faster than the store takes it, costs no more than
 // the session may hold; the scope beside it is served as ever.
 func TestHostileFlood(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		data := `{"x":"` + strings.Repeat("a", 1<<10) + `"}`
 		p := &peer{modes: `"push"`, serve: func(p *peer, c call) {
 			if c.Method == "events/stream" {
@@ -180,16 +179,17 @@ func TestHostileIDs(t *testing.T) {
 	}
 }
 
-// A server whose answers to polls are too large is asked for less at a time, until
-// they fit.
+// A server whose answers to polls are too large, or do not come in time, is asked
+// for less at a time, until they come; then for as much as before.
 func TestHostilePolls(t *testing.T) {
-	var asked []int
-	s := &sizes{asked: &asked, fits: 10}
-	src := source(t, s, mcpsource.Config{})
-	for range 6 {
-		_, _ = all(t, src, "")
-	}
-	if want := []int{100, 50, 25, 12, 6, 6}; !slices.Equal(asked, want) {
-		t.Errorf("asked for %v events at a time, want %v", asked, want)
+	for _, err := range []error{mcpevents.ErrTooLarge, mcpevents.ErrTimeout} {
+		var asked []int
+		src := source(t, &sizes{&asked, 10, err}, mcpsource.Config{})
+		for _, after := range []attend.Cursor{"", "", "", "", "", "c"} {
+			_, _ = all(t, src, after)
+		}
+		if want := []int{100, 50, 25, 12, 6, 100}; !slices.Equal(asked, want) {
+			t.Errorf("%v: asked for %v events at a time, want %v", err, asked, want)
+		}
 	}
 }

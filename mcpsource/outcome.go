@@ -20,9 +20,16 @@ const maxRetryAfter = time.Hour
 
 // Permanent reports whether err ends a subscription for good (C5). What the
 // server answers decides: terminated with NotFound or Forbidden, any error answer
-// but ResourceExhausted, and credentials that are refused do, as does a server
-// without the extension, the type, or a mode that can be used. Silence, timeouts
-// and trouble of the transport do not.
+// but ResourceExhausted and InternalError, and credentials that are refused do, as
+// does a server without the extension, the type, or a mode that can be used.
+// Silence, timeouts, trouble of the transport and the end of a session do not.
+//
+// InternalError is a server's word for trouble of its own, such as a store that
+// does not answer for a moment: that must not end a source that runs for years.
+// Over HTTP a number that MCP Events does not know is an answer only with a status
+// of success. Beside any other it is what gateways, and servers to which a session
+// is unknown, say of their own trouble (-32000 with 400, -32001 with 404): that is
+// plain, and [Sessions] make another session.
 func Permanent(err error) bool {
 	if t, ok := errors.AsType[*mcpevents.TerminatedError](err); ok {
 		return errors.Is(t, mcpevents.ErrNotFound) || errors.Is(t, mcpevents.ErrForbidden)
@@ -31,12 +38,15 @@ func Permanent(err error) bool {
 		switch { // whatever answer lies in it
 		case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
 			return true
-		case e.Status == http.StatusTooManyRequests || e.Status >= http.StatusInternalServerError:
+		case e.Status == http.StatusTooManyRequests || e.Status >= http.StatusInternalServerError || !answered(err):
 			return false
 		}
 	}
+	if errors.Is(err, mcpevents.ErrClosed) {
+		return false
+	}
 	if _, ok := errors.AsType[*mcpevents.Error](err); ok {
-		return !errors.Is(err, mcpevents.ErrResourceExhausted)
+		return !errors.Is(err, mcpevents.ErrResourceExhausted) && !errors.Is(err, mcpevents.ErrInternal)
 	}
 	for _, end := range []error{mcpevents.ErrNotOffered, mcpevents.ErrNoMode, mcpevents.ErrNoReplay} {
 		if errors.Is(err, end) {
@@ -44,6 +54,12 @@ func Permanent(err error) bool {
 		}
 	}
 	return false
+}
+
+// answered reports whether err has an answer of a kind that is known.
+func answered(err error) bool {
+	e, ok := errors.AsType[*mcpevents.Error](err)
+	return ok && e != nil && e.Kind != ""
 }
 
 // outcome is how a subscription's end is told to the engine, with the cause
@@ -69,7 +85,7 @@ func retryAfter(err error) time.Duration {
 		return e.RetryAfter
 	}
 	e, ok := errors.AsType[*mcpevents.Error](err)
-	if !ok {
+	if !ok || e == nil {
 		return 0
 	}
 	var said struct {
@@ -84,8 +100,10 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// lost reports whether what went wrong may have cost an event of ours.
+// lost reports whether what went wrong may have cost an event of ours. One of
+// another type is none, and neither is a notification that is not understood: what
+// the protocol gains later must not look like a gap.
 func lost(err error) bool {
 	d, ok := errors.AsType[*mcpevents.DroppedError](err)
-	return ok && d.Reason != mcpevents.DropForeign
+	return ok && d.Reason != mcpevents.DropForeign && d.Reason != mcpevents.DropUnknown
 }

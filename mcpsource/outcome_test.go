@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	attend "github.com/attend-go/attend/core"
@@ -23,7 +22,7 @@ import (
 // C4: a stream that the server terminates for a passing reason is opened again
 // from the committed cursor, after the engine's backoff.
 func TestC4ATerminatedStreamReopens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := &peer{modes: `"push"`, serve: func(p *peer, c call) {
 			if c.Method != "events/stream" {
 				return
@@ -68,7 +67,7 @@ func TestC4Idle(t *testing.T) {
 		{"with heartbeats", 0, 4 * time.Minute, []time.Duration{0}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				start := time.Now()
 				p := &peer{modes: `"push"`}
 				p.serve = func(p *peer, k call) {
@@ -135,7 +134,7 @@ func TestC4Overflow(t *testing.T) {
 }
 
 func overflow(t *testing.T, total, most int) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := &peer{modes: `"push"`, serve: func(p *peer, c call) {
 			if c.Method != "events/stream" {
 				return
@@ -194,7 +193,7 @@ func TestC5Taxonomy(t *testing.T) {
 		{"forbidden", answer(mcpevents.Forbidden, -32024, ``), true, 0},
 		{"unsupported", answer(mcpevents.Unsupported, -32026, ``), true, 0},
 		{"callback", answer(mcpevents.CallbackEndpointError, -32027, ``), true, 0},
-		{"internal", answer(mcpevents.Internal, -32603, ``), true, 0},
+		{"internal", answer(mcpevents.Internal, -32603, ``), false, 0},
 		{"method not found", answer(mcpevents.MethodNotFound, -32601, ``), true, 0},
 		{"a number that nobody knows", answer("", -1, ``), true, 0},
 		{"terminated: not found", over(answer(mcpevents.NotFound, -32023, ``)), true, 0},
@@ -202,6 +201,7 @@ func TestC5Taxonomy(t *testing.T) {
 		{"terminated: internal", over(answer(mcpevents.Internal, -32603, ``)), false, 0},
 		{"terminated: unsupported", over(answer(mcpevents.Unsupported, -32026, ``)), false, 0},
 		{"terminated: exhausted", over(answer(mcpevents.ResourceExhausted, -32025, ``)), false, 30 * time.Second},
+		{"terminated, and nothing else", over(nil), false, 0},
 		{"terminated: unknown", over(answer("", 0, ``)), false, 0},
 		{"ended", mcpevents.ErrEnded, false, 0},
 		{"timeout", mcpevents.ErrTimeout, false, 0},
@@ -218,6 +218,9 @@ func TestC5Taxonomy(t *testing.T) {
 		{"503 with an answer", errors.Join(&mcpevents.StatusError{Status: 503}, &mcpevents.Error{Code: -32000}), false, 0},
 		{"401 with an answer", errors.Join(&mcpevents.StatusError{Status: 401}, mcpevents.ErrInternal), true, 0},
 		{"400 with an answer", errors.Join(&mcpevents.StatusError{Status: 400}, mcpevents.ErrInvalidParams), true, 0},
+		{"400 with an internal error", errors.Join(&mcpevents.StatusError{Status: 400}, mcpevents.ErrInternal), false, 0},
+		{"400 with what is no answer of Events", errors.Join(&mcpevents.StatusError{Status: 400}, &mcpevents.Error{Code: -32000}), false, 0},
+		{"404 to a session that is gone", fmt.Errorf("%w: %w", mcpevents.ErrClosed, errors.Join(&mcpevents.StatusError{Status: 404}, &mcpevents.Error{Code: -32001})), false, 0},
 		{"429 that says for how long in its answer", errors.Join(&mcpevents.StatusError{Status: 429},
 			&mcpevents.Error{Kind: mcpevents.ResourceExhausted, Data: []byte(`{"retryAfterMs":9000}`)}), false, 9 * time.Second},
 		{"the extension is not offered", mcpevents.ErrNotOffered, true, 0},
@@ -267,7 +270,7 @@ func TestC5AnswersOverTheWire(t *testing.T) {
 		{"terminated as exhausted", `{"code":-32025,"message":"ResourceExhausted"}`, true, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				p := &peer{modes: `"push"`, serve: func(p *peer, k call) {
 					switch {
 					case k.Method != "events/stream":
@@ -296,7 +299,7 @@ func TestC5AnswersOverTheWire(t *testing.T) {
 
 // C5: when the session closes the source ends, with an error that says so.
 func TestC5AClosedSessionEndsTheSource(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(t, mcpevents.ServerConfig{}, nil)
 		session := w.session(mcpevents.SessionConfig{})
 		r := newRig(t, nil)
@@ -359,7 +362,7 @@ func TestC5TroubleOfTheTransport(t *testing.T) {
 // C6: OnError hears of what does not end the subscription, and the subscription
 // goes on.
 func TestC6OnError(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := &peer{modes: `"push"`, serve: func(p *peer, c call) {
 			if c.Method != "events/stream" {
 				return

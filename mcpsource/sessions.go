@@ -86,8 +86,7 @@ func (d *Sessions) Close() error {
 // that a new one is better.
 func suspect(err error) bool {
 	if _, ok := errors.AsType[*mcpevents.StatusError](err); ok {
-		_, answered := errors.AsType[*mcpevents.Error](err)
-		return !answered // a server that answers is there
+		return !answered(err) // a server that answers knows the session
 	}
 	for _, e := range []error{mcpevents.ErrClosed, mcpevents.ErrLost, mcpevents.ErrTimeout, mcpevents.ErrProtocol} {
 		if errors.Is(err, e) {

@@ -2,12 +2,16 @@ package mcpsource_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	attend "github.com/attend-go/attend/core"
@@ -17,7 +21,7 @@ import (
 
 // C7: several streams share one session, each with its own events.
 func TestC7SourcesShareASession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		logs := map[string]*mcpevents.Log{}
 		var types []mcpevents.Type
 		for i := range 5 {
@@ -69,7 +73,7 @@ func TestC7SourcesShareASession(t *testing.T) {
 // C5: with a function that makes sessions, one that closed is replaced, and the
 // source goes on from the committed cursor. All sources share it.
 func TestC5AClosedSessionIsReplaced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(t, mcpevents.ServerConfig{}, nil)
 		var mu sync.Mutex
 		var made []*mcpevents.Session
@@ -126,7 +130,7 @@ func TestC5AClosedSessionIsReplaced(t *testing.T) {
 // A session stays over what is no fault of it: a stream that the server ends does
 // not cost one.
 func TestC5ASessionOutlivesItsStreams(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := &peer{modes: `"push"`, serve: func(p *peer, c call) {
 			if c.Method == "events/stream" {
 				p.active(c, "a")
@@ -151,7 +155,7 @@ func TestC5ASessionOutlivesItsStreams(t *testing.T) {
 // A session whose server does not answer any more is replaced, though its pipe is
 // in order.
 func TestC5ASilentSessionIsReplaced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		made := 0
 		good := &peer{modes: `"push"`, serve: func(p *peer, c call) {
 			if c.Method == "events/stream" {
@@ -192,7 +196,7 @@ func TestC5WhatDialFailsWith(t *testing.T) {
 		{"too slow", func(ctx context.Context) (*mcpevents.Session, error) { <-ctx.Done(); return nil, context.Cause(ctx) }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				sessions := mcpsource.NewSessions(c.dial)
 				got, err := all(t, source(t, sessions, mcpsource.Config{}), "")
 				if _, ok := errors.AsType[*attend.PermanentError](err); len(got) != 0 || err == nil || ok != c.permanent {
@@ -206,7 +210,7 @@ func TestC5WhatDialFailsWith(t *testing.T) {
 // Where one source has reason to leave a session, the others stay on it for as
 // long as it serves them; the last who leaves closes it.
 func TestC7ASuspectSessionIsKeptForTheOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		tell := make(chan string)
 		p := &peer{modes: `"push","poll"`, serve: func(p *peer, c call) { // polls are not answered
 			if c.Method == "events/stream" {
@@ -259,7 +263,7 @@ func TestC7ASuspectSessionIsKeptForTheOthers(t *testing.T) {
 
 // A session that was being made at Close is closed, and not used.
 func TestC5CloseWhileASessionIsMade(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(t, mcpevents.ServerConfig{}, nil)
 		var made *mcpevents.Session
 		sessions := mcpsource.NewSessions(func(ctx context.Context) (*mcpevents.Session, error) {
@@ -279,4 +283,53 @@ func TestC5CloseWhileASessionIsMade(t *testing.T) {
 			t.Error("the session is open")
 		}
 	})
+}
+
+// C5: a server over HTTP that has forgotten its sessions, and says so with a number
+// of its own, gets another one.
+func TestC5AForgottenSessionIsReplaced(t *testing.T) {
+	for _, forgotten := range []struct {
+		status int
+		answer string
+	}{
+		{http.StatusNotFound, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`},
+		{http.StatusBadRequest, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`},
+	} {
+		var made, polls atomic.Int64
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var c call
+			_ = json.NewDecoder(r.Body).Decode(&c)
+			reply := func(result string) {
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, c.ID, result)
+			}
+			now := fmt.Sprint("s", made.Load())
+			switch {
+			case r.Method != http.MethodPost:
+				w.WriteHeader(http.StatusMethodNotAllowed)
+			case c.Method == "initialize":
+				w.Header().Set("Mcp-Session-Id", fmt.Sprint("s", made.Add(1)))
+				reply(`{"protocolVersion":"2025-11-25","serverInfo":{"name":"old","version":"0"},"capabilities":{"extensions":{"io.modelcontextprotocol/events":{}}}}`)
+			case c.Method == "notifications/initialized":
+				w.WriteHeader(http.StatusAccepted)
+			case c.Method == "events/list" && r.Header.Get("Mcp-Session-Id") == now:
+				reply(`{"events":[{"name":"alert","delivery":["poll"]}],"ttlMs":60000}`)
+			case c.Method == "events/poll" && r.Header.Get("Mcp-Session-Id") == now && (polls.Add(1) != 2 || made.Load() > 1):
+				reply(fmt.Sprintf(`{"events":[{"eventId":"e%d","name":"alert","timestamp":"2026-11-03T09:15:02Z","data":{}}],"cursor":"c%d","nextPollMs":10}`, made.Load(), made.Load()))
+			default:
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(forgotten.status)
+				_, _ = io.WriteString(w, forgotten.answer)
+			}
+		}))
+		sessions := mcpsource.NewSessions(func(ctx context.Context) (*mcpevents.Session, error) { return over(ctx, s.URL, s.Client()) })
+		r := newRig(t, nil)
+		detach := r.attach(t, source(t, sessions, mcpsource.Config{}))
+		r.untilHeard(t, []string{"e1", "e2"})
+		if err := detach(); !errors.Is(err, context.Canceled) || made.Load() != 2 {
+			t.Errorf("%d: Attach() = %v over %d sessions, want it to go on over a second", forgotten.status, err, made.Load())
+		}
+		_ = sessions.Close()
+		s.Close()
+	}
 }

@@ -23,7 +23,8 @@ type Follower interface {
 const maxBatch = 100
 
 // A Source is one subscription as an [attend.Source]. It may be attached to
-// several scopes at once. The session that it was made with stays the caller's.
+// several scopes at once, but where webhooks deliver it: there a second one ends with
+// [mcpevents.ErrNoMode]. The session that it was made with stays the caller's.
 type Source struct {
 	from   Follower
 	c      Config
@@ -31,9 +32,8 @@ type Source struct {
 	key    string
 	single bool // one session, and none after it
 
-	mu    sync.Mutex
-	left  memory
-	limit int // events that a batch may have
+	mu   sync.Mutex
+	left memory
 }
 
 // A memory is what one run of a source leaves to the next.
@@ -41,6 +41,7 @@ type memory struct {
 	at    attend.Cursor   // where it stopped
 	seen  *mcpevents.Seen // the events up to there; nil: not known
 	blind bool            // what happens until the next run can't be had any more
+	most  int             // events to ask for at once
 }
 
 // New returns the source of one subscription. It sends nothing; that begins when
@@ -61,7 +62,7 @@ func New(from Follower, c Config) (*Source, error) {
 		return nil, fmt.Errorf("mcpsource: %w", err)
 	}
 	return &Source{
-		from: from, c: c, single: single, limit: maxBatch,
+		from: from, c: c, single: single,
 		sub: mcpevents.Subscription{Name: c.Name, Arguments: c.Arguments},
 		key: keyOf(c.Server, c.Name, c.Arguments),
 	}, nil
@@ -75,15 +76,15 @@ func (s *Source) Key() string { return s.key }
 
 // Batches yields what comes after the given cursor. A batch without events moves
 // the cursor as far as the server has looked (C2). Gap is set where the server
-// says that it began later than at the cursor, where something was dropped that
-// may have been an event, and where the type has no cursors and there was a run
-// before. See [New] for how it ends.
+// says that it began later than at the cursor (C3); and since events are missing
+// there too, where one was dropped, or what may have been one, and where the type
+// has no cursors and a run before had begun. See [New] for how it ends.
 func (s *Source) Batches(ctx context.Context, after attend.Cursor) iter.Seq2[attend.Batch, error] {
 	return func(yield func(attend.Batch, error) bool) {
-		m, limit := s.recall(after)
+		m := s.recall(after)
 		gap := m.blind
 		follow := mcpevents.FollowConfig{
-			Mode: s.c.Mode, Receiver: s.c.Receiver, Cursor: mcpevents.Cursor(after), MaxAge: s.c.MaxAge, MaxEvents: limit,
+			Mode: s.c.Mode, Receiver: s.c.Receiver, Cursor: mcpevents.Cursor(after), MaxAge: s.c.MaxAge, MaxEvents: m.most,
 			PollInterval: s.c.PollInterval, Idle: s.c.IdleTimeout, MaxBuffered: s.c.MaxBuffered, Seen: m.seen,
 			OnTrouble: func(err error) {
 				gap = gap || lost(err)
@@ -94,6 +95,10 @@ func (s *Source) Batches(ctx context.Context, after attend.Cursor) iter.Seq2[att
 			if err != nil {
 				s.end(ctx, m, gap, err, yield)
 				return
+			}
+			m.most = maxBatch
+			if m.blind = b.Cursor == ""; m.blind && len(b.Events) == 0 && !b.Truncated && !gap {
+				continue // it has begun, and there is nothing to commit
 			}
 			if len(b.Cursor) > attend.MaxCursorBytes {
 				// Without it a restart would bring all since the last one again.
@@ -106,12 +111,13 @@ func (s *Source) Batches(ctx context.Context, after attend.Cursor) iter.Seq2[att
 				batch.Events = append(batch.Events, eventOf(v))
 			}
 			if gap = false; !yield(batch, nil) {
-				return
+				break
 			}
-			if m.blind = b.Cursor == ""; !m.blind {
+			if !m.blind {
 				m.at = batch.Cursor
 			}
 		}
+		s.keep(m) // its events up to there, since mcpevents forgets what was not taken
 	}
 }
 
@@ -125,39 +131,31 @@ func (s *Source) end(ctx context.Context, m memory, gap bool, err error, yield f
 	if gap && !yield(attend.Batch{Gap: true}, nil) {
 		return
 	}
-	s.keep(m)
 	switch {
-	case errors.Is(err, mcpevents.ErrTooLarge):
-		s.halve()
+	case errors.Is(err, mcpevents.ErrTooLarge), errors.Is(err, mcpevents.ErrTimeout): // less may come through
+		m.most = max(m.most/2, 1)
 	case errors.Is(err, mcpevents.ErrOverflow), errors.Is(err, mcpevents.ErrIdle):
 		s.c.OnError(err)
 	}
+	s.keep(m)
 	yield(attend.Batch{}, s.outcome(err))
 }
 
 // recall returns what the last run left, where this one goes on from there, and
 // takes it away: of two runs at a time one begins anew.
-func (s *Source) recall(after attend.Cursor) (memory, int) {
+func (s *Source) recall(after attend.Cursor) memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.left
 	if m.seen == nil || m.at != after {
-		return memory{at: after, seen: mcpevents.NewSeen(0, 0)}, s.limit
+		return memory{at: after, seen: mcpevents.NewSeen(0, 0), most: maxBatch}
 	}
 	s.left = memory{}
-	return m, s.limit
+	return m
 }
 
 func (s *Source) keep(m memory) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.left = m
-}
-
-// halve asks for fewer events at once, for good: an answer was too large, and the
-// same question would get the same answer.
-func (s *Source) halve() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.limit = max(s.limit/2, 1)
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	attend "github.com/attend-go/attend/core"
@@ -32,7 +31,7 @@ func TestC1Auto(t *testing.T) {
 		{"poll is asked for", `"poll","push"`, mcpevents.Poll, "events/poll"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				p := &peer{modes: c.modes, serve: func(p *peer, c call) {
 					switch c.Method {
 					case "events/stream":
@@ -60,7 +59,7 @@ func TestC1Auto(t *testing.T) {
 // C1: a type that comes in no mode that can be used here ends the source.
 func TestC1NoMode(t *testing.T) {
 	for _, modes := range []string{`"webhook"`, `"carrier-pigeon"`, ``} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			p := &peer{modes: modes, serve: func(_ *peer, c call) { t.Errorf("%s was asked for", c.Method) }}
 			err := newRig(t, nil).Attach(t.Context(), repo, source(t, p.connect(t, mcpevents.SessionConfig{}), mcpsource.Config{}))
 			if _, ok := errors.AsType[*attend.PermanentError](err); !ok || !errors.Is(err, mcpevents.ErrNoMode) {
@@ -79,7 +78,7 @@ func TestC1AnUnsupportedStreamIsPolled(t *testing.T) {
 		`{"code":-32014,"message":"Unsupported"}`,
 		`{"code":-32601,"message":"Method not found"}`,
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			p := &peer{modes: `"push","poll"`, serve: func(p *peer, c call) {
 				switch c.Method {
 				case "events/stream":
@@ -112,7 +111,7 @@ func TestC1AnUnsupportedStreamIsPolled(t *testing.T) {
 func TestC2TheCursorIsCommittedWithItsBatch(t *testing.T) {
 	for _, mode := range []mcpevents.Mode{mcpevents.Push, mcpevents.Poll} {
 		t.Run(string(mode), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				w := newWorld(t, mcpevents.ServerConfig{}, nil)
 				store := memory.New()
 				src := source(t, w.session(mcpevents.SessionConfig{}), mcpsource.Config{Mode: mode})
@@ -148,7 +147,7 @@ func TestC2TheCursorIsCommittedWithItsBatch(t *testing.T) {
 // C2: where the server has looked and found nothing for us, the cursor moves by a
 // batch without events; it is committed before the next is asked for.
 func TestC2AHeartbeatIsAnEmptyBatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := &peer{modes: `"push"`, serve: func(p *peer, c call) {
 			if c.Method == "events/stream" {
 				p.active(c, "c0")
@@ -202,7 +201,7 @@ func TestC2ACrashAtEveryCommit(t *testing.T) {
 
 // crashAt runs a story that dies at a commit, and reports whether it had fewer.
 func crashAt(t *testing.T, fault attendtest.Fault, at int) (done bool) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(t, mcpevents.ServerConfig{}, nil)
 		durable := memory.New()
 		store := &attendtest.CrashStore{Store: durable, At: at, Fault: fault}
@@ -257,7 +256,7 @@ func crashAt(t *testing.T, fault attendtest.Fault, at int) (done bool) {
 // C2: a type without cursors starts from now each time; what may be missing
 // between two runs of one process shows as a gap.
 func TestC2WithoutCursors(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		n := 0
 		p := &peer{modes: `"push"`, serve: func(p *peer, c call) {
 			if c.Method == "events/stream" {
@@ -282,10 +281,49 @@ func TestC2WithoutCursors(t *testing.T) {
 	})
 }
 
+// C2: the same where nothing came while the first run was there.
+func TestC2WithoutCursorsAndWithoutEvents(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := 0
+		p := &peer{modes: `"push"`, serve: func(p *peer, c call) {
+			if c.Method != "events/stream" {
+				return
+			}
+			if n++; n == 3 {
+				p.note(c, "event", `"eventId":"e","name":"alert","timestamp":"2026-11-03T09:15:02Z","data":{}`)
+				return
+			}
+			if n == 2 { // from now on what happens is ours
+				p.note(c, "active", `"cursor":null,"truncated":false`)
+			}
+			p.end(c)
+		}}
+		src := source(t, p.connect(t, mcpevents.SessionConfig{}), mcpsource.Config{})
+		for run := 1; run <= 3; run++ {
+			got, err := first(t, src)
+			if want := run == 3; (len(got) > 0 && got[0].Gap) != want || !want && (len(got) != 0 || !errors.Is(err, mcpevents.ErrEnded)) {
+				t.Errorf("run %d: %+v, %v, want a gap in the third alone", run, got, err)
+			}
+		}
+	})
+}
+
+// first returns the first batch of a run, or how it ended without one.
+func first(t *testing.T, s *mcpsource.Source) (got []attend.Batch, err error) {
+	t.Helper()
+	for b, err := range s.Batches(t.Context(), "") {
+		if err != nil {
+			return got, err
+		}
+		return append(got, b), nil
+	}
+	return got, nil
+}
+
 // An event that comes again is dropped, in one run and after a break, and also
 // where the server replays it as truncated.
 func TestC2WhatComesAgainIsDropped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := &peer{modes: `"push"`, serve: func(p *peer, c call) {
 			if c.Method != "events/stream" {
 				return
@@ -311,7 +349,7 @@ func TestC2WhatComesAgainIsDropped(t *testing.T) {
 
 // Two scopes may attach one source: neither takes what is the other's.
 func TestC2OneSourceInTwoScopes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		w := newWorld(t, mcpevents.ServerConfig{}, nil)
 		src := source(t, w.session(mcpevents.SessionConfig{}), mcpsource.Config{})
 		a, b := newRig(t, nil), newRig(t, nil)

@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime/debug"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -27,6 +29,17 @@ type world struct {
 	log *mcpevents.Log
 	ev  *mcpevents.Server
 	mcp *mcp.Server
+}
+
+// bubble is synctest.Test with an end on the clock outside: what spins in there, or
+// waits for what is not in there, would hang until go test's own limit.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	defer time.AfterFunc(3*time.Minute, func() {
+		debug.SetTraceback("all")
+		panic(t.Name() + " does not end")
+	}).Stop()
+	synctest.Test(t, f)
 }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -100,13 +100,17 @@ func TestLines(t *testing.T) {
 	message := `{"jsonrpc":"2.0","method":"x"}`
 	batch := "[" + message + "," + message + "]"
 	text := strings.Join([]string{
-		"starting up", message, "", "  ", `{"jsonrpc":"2.0"}`, batch, "[]", "[1]", strings.Repeat("y", 200_000), message + "  ", `{"jsonrpc":"2.0","method":`, message,
+		"starting up", message, "", "  ", `{"jsonrpc":"2.0"}`, batch, "[]", "[1]", strings.Repeat("y", 200_000), message + "  ", `{"jsonrpc":"2.0","method":`, message + message, message,
 	}, "\r\n")
 	bad := 0
-	got, err := io.ReadAll(newLines(io.NopCloser(strings.NewReader(text)), 1000, func() { bad++ }))
+	got, err := io.ReadAll(newLines(io.NopCloser(strings.NewReader(text)), 1000, func(over bool) {
+		if bad++; over != (bad == 5) {
+			t.Errorf("line %d that was left out: too long = %v", bad, over)
+		}
+	}))
 	want := message + "\r\n" + batch + "\r\n" + message + "  \r\n" + message
-	if string(got) != want || err != nil || bad != 6 {
-		t.Errorf("%q, %v, %d bad lines, want %q and 6", got, err, bad, want)
+	if string(got) != want || err != nil || bad != 7 {
+		t.Errorf("%q, %v, %d bad lines, want %q and 7", got, err, bad, want)
 	}
 }
 
@@ -213,7 +217,7 @@ func TestACommandSurvivesWhatItPrints(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestServerProcess$", "-test.v")
 	cmd.Env = append(os.Environ(), "WIRE_TEST_SERVER=1")
 	bad := make(chan struct{}, 100)
-	transport := cleaned(&mcp.CommandTransport{Command: cmd, TerminateDuration: 100 * time.Millisecond}, 1<<20, func() { bad <- struct{}{} })
+	transport := cleaned(&mcp.CommandTransport{Command: cmd, TerminateDuration: 100 * time.Millisecond}, 1<<20, func(bool) { bad <- struct{}{} })
 	conn, err := transport.Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -278,10 +282,54 @@ func TestAHandshakeIsReadOnce(t *testing.T) {
 		}
 		n += m
 	}
-	if d := time.Since(start); d > 2*time.Second {
+	if d := time.Since(start); d > 20*time.Second { // it would be minutes
 		t.Errorf("%d bytes take %v", len(text), d)
 	}
 	if got := string(c.ServerCapabilities()); got != `{"x":{}}` {
 		t.Errorf("capabilities %s before the end of the stream", got)
+	}
+}
+
+func TestAScreenMakesNotificationsFit(t *testing.T) {
+	bare := `{"jsonrpc":"2.0","method":"n"}`
+	fit := `{"jsonrpc":"2.0","method":"n","params":{}}`
+	same := []string{
+		"", "\n", ": c\n\n", "id: 1\nretry: 2\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n", "data: {\n\n", "data: x", "event: ping\n\n",
+		"data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\r\n\r\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"n\",\"params\":{\"a\":1}}\n\n", "junk",
+	}
+	for _, one := range [][2]string{
+		{"id: 1\ndata: " + bare + "\n\ndata: x\n\n", "data: " + fit + "\nid: 1\n\n\ndata: x\n\n"},
+		{"data:" + bare[:16] + "\r\ndata: " + bare[16:] + "\r\n\r\n", "data: " + fit + "\n\n\n"},
+		{`data: {"jsonrpc":"2.0","method":"n","params":null}` + "\nid: 7", "data: " + fit + "\nid: 7\n\n"},
+	} {
+		for _, chunk := range []int{1, 1 << 20} {
+			got, err := io.ReadAll(newScreen(io.NopCloser(&slowReader{strings.NewReader(one[0]), chunk}), true))
+			if string(got) != one[1] || err != nil {
+				t.Errorf("%q: %q, %v, want %q", one[0], got, err, one[1])
+			}
+		}
+	}
+	for _, text := range same {
+		if got, err := io.ReadAll(newScreen(io.NopCloser(strings.NewReader(text)), true)); string(got) != text || err != nil {
+			t.Errorf("%q: %q, %v, want it unchanged", text, got, err)
+		}
+	}
+	for text, want := range map[string]string{bare: fit, `{"jsonrpc":"2.0","id":1,"result":{}}`: `{"jsonrpc":"2.0","id":1,"result":{}}`, "<html>": "<html>", "": ""} {
+		if got, err := io.ReadAll(newScreen(io.NopCloser(strings.NewReader(text)), false)); string(got) != want || err != nil {
+			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
+		}
+	}
+	// An event is handed on when it is complete, and bounded before.
+	r, w := io.Pipe()
+	defer w.Close()
+	go func() { _, _ = io.WriteString(w, "data: a\n\n") }()
+	buf := make([]byte, 100)
+	if n, err := newScreen(r, true).Read(buf); string(buf[:n]) != "data: a\n\n" || err != nil {
+		t.Errorf("%q, %v before the stream goes on", buf[:n], err)
+	}
+	s := newScreen(io.NopCloser(strings.NewReader("data: "+strings.Repeat("x", 10_000)+"\n\n")), true)
+	s.most = 5000
+	if _, err := io.ReadAll(s); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("%v, want ErrTooLarge", err)
 	}
 }

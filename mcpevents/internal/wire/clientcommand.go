@@ -19,7 +19,7 @@ const terminateDuration = 5 * time.Second
 type command struct {
 	t   *mcp.CommandTransport
 	max int
-	bad func()
+	bad func(over bool)
 }
 
 // Connect starts the command.

@@ -9,11 +9,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// A Note is one notification of an exchange. One without a method stands for a
-// frame that could not be read.
+// A Note is one notification of an exchange. One without a method stands for what
+// could not be read; Over: since it is too large.
 type Note struct {
 	Method string
 	Params json.RawMessage
+	Over   bool
 }
 
 // noteOverhead is counted for each waiting note beside its bytes.
@@ -47,9 +48,13 @@ func newExchange(ctx context.Context, c *Client, req *jsonrpc.Request) *Exchange
 
 // Next returns the next note. Once all are read it returns how the exchange
 // ended: io.EOF after a result, a *jsonrpc.Error that the server answered with,
-// or what went wrong on the way. It returns early when ctx ends.
+// or what went wrong on the way. It returns early when ctx ends, also where notes
+// wait: there may always be one.
 func (x *Exchange) Next(ctx context.Context) (Note, error) {
 	for {
+		if ctx.Err() != nil {
+			return Note{}, context.Cause(ctx)
+		}
 		x.mu.Lock()
 		if len(x.notes) > 0 {
 			n := x.notes[0]

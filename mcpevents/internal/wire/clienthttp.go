@@ -163,7 +163,7 @@ func (h *httpCarrier) stream(x *Exchange, body io.Reader) (json.RawMessage, erro
 	for {
 		frame, err := frames.next()
 		if errors.Is(err, ErrTooLarge) {
-			if err := x.push(Note{}); err != nil {
+			if err := x.push(Note{Over: true}); err != nil {
 				return nil, err
 			}
 			continue
@@ -188,10 +188,13 @@ func (h *httpCarrier) stream(x *Exchange, body io.Reader) (json.RawMessage, erro
 				h.client.cfg.Stray(m.Method)
 				continue
 			}
-			if err := x.push(Note{m.Method, m.Params}); err != nil {
+			if err := x.push(Note{Method: m.Method, Params: m.Params}); err != nil {
 				return nil, err
 			}
 		default:
+			if frames.err != nil { // the stream was cut in the middle of it
+				continue
+			}
 			if err := x.push(Note{}); err != nil {
 				return nil, err
 			}

@@ -18,13 +18,13 @@ type lines struct {
 	r    *bufio.Reader
 	c    io.Closer
 	max  int
-	bad  func() // a line was left out
-	line []byte // what is left of the line that is being handed on
+	bad  func(over bool) // a line was left out, since it is too long or since it is no message
+	line []byte          // what is left of the line that is being handed on
 	err  error
 }
 
 // newLines returns a reader of r; lines longer than max are left out too.
-func newLines(r io.ReadCloser, max int, bad func()) *lines {
+func newLines(r io.ReadCloser, max int, bad func(over bool)) *lines {
 	return &lines{r: bufio.NewReaderSize(r, 64<<10), c: r, max: max, bad: bad}
 }
 
@@ -36,7 +36,7 @@ func (l *lines) Read(p []byte) (int, error) {
 		}
 		var over bool
 		if over, l.err = l.next(); over || !blank(l.line) && !speaks(l.line) {
-			l.bad()
+			l.bad(over)
 			l.line = nil
 		} else if blank(l.line) {
 			l.line = nil
@@ -72,6 +72,9 @@ func blank(line []byte) bool { return len(bytes.TrimSpace(line)) == 0 }
 // batch of them.
 func speaks(line []byte) bool {
 	line = bytes.TrimSpace(line)
+	if !json.Valid(line) { // the decoder below stops behind the first message
+		return false
+	}
 	if line[0] != '[' {
 		_, err := jsonrpc.DecodeMessage(line)
 		return err == nil
@@ -90,7 +93,7 @@ func speaks(line []byte) bool {
 
 // cleaned is a transport that does what t does, and survives lines that are no
 // messages, where that is possible.
-func cleaned(t mcp.Transport, most int, bad func()) mcp.Transport {
+func cleaned(t mcp.Transport, most int, bad func(over bool)) mcp.Transport {
 	switch t := t.(type) {
 	case *mcp.IOTransport:
 		if t.MaxLineLength > 0 {

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,8 +16,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// subscriptionKey is in the params of every notification that belongs to a call.
-const subscriptionKey = "io.modelcontextprotocol/subscriptionId"
+// subscriptionKey is in the params of every notification that belongs to a call,
+// behind a slash, which some servers write as \/.
+const subscriptionKey = "subscriptionId"
 
 // A pipe carries exchanges over the connection that the SDK's session has: what
 // is ours is taken out of what the session reads.
@@ -32,8 +35,8 @@ type pipe struct {
 }
 
 func newPipe(c *Client, t mcp.Transport) *pipe {
-	clean := cleaned(t, c.cfg.MaxMessage, func() { c.cfg.Stray("") })
-	p := &pipe{client: c, base: clean, live: map[string]*Exchange{}}
+	p := &pipe{client: c, live: map[string]*Exchange{}}
+	p.base = cleaned(t, c.cfg.MaxMessage, p.unread)
 	switch t.(type) {
 	case *mcp.IOTransport, *mcp.CommandTransport, *mcp.StdioTransport, *mcp.InMemoryTransport:
 		p.turn = make(chan struct{}, 1)
@@ -71,9 +74,11 @@ func (c *pipeConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			c.p.fail(err)
 			return nil, err
 		}
-		if !c.p.take(m) {
-			return m, nil
+		if c.p.take(m) {
+			continue
 		}
+		fit(m)
+		return m, nil
 	}
 }
 
@@ -129,6 +134,9 @@ func (p *pipe) take(m jsonrpc.Message) bool {
 		if m.IsCall() {
 			return false
 		}
+		if p.torn(m) {
+			return true
+		}
 		ours := strings.HasPrefix(m.Method, p.client.cfg.Prefix)
 		if !ours && !bytes.Contains(m.Params, []byte(subscriptionKey)) {
 			return false
@@ -143,14 +151,37 @@ func (p *pipe) take(m jsonrpc.Message) bool {
 		p.mu.Lock()
 		x := p.live[id.(string)]
 		p.mu.Unlock()
-		if x != nil && !x.offer(Note{m.Method, m.Params}) { // else late
-			p.drop(id)
-			x.finish(nil, ErrOverflow)
-			p.cancelled(x)
+		if x != nil { // else late
+			p.give(x, Note{Method: m.Method, Params: m.Params})
 		}
 		return true
 	}
 	return false
+}
+
+// give adds a note to an exchange, which ends where there is no room for it.
+func (p *pipe) give(x *Exchange, n Note) {
+	if x.offer(n) || p.drop(x.req.ID.Raw()) == nil {
+		return
+	}
+	x.finish(nil, ErrOverflow)
+	p.cancelled(x)
+}
+
+// unread takes note of a line that was left out, ahead of the lines before it that
+// the SDK has still to read. One that is too long may have been for any of those
+// who wait.
+func (p *pipe) unread(over bool) {
+	if !over {
+		p.client.cfg.Stray("")
+		return
+	}
+	p.mu.Lock()
+	live := slices.Collect(maps.Values(p.live))
+	p.mu.Unlock()
+	for _, x := range live {
+		p.give(x, Note{Over: true})
+	}
 }
 
 // drop takes an exchange out of the table; nil if it is not there.

@@ -91,6 +91,7 @@ func (o *overseer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !stream || shaking {
 		resp.Body = &bounded{ReadCloser: resp.Body, left: o.client.cfg.MaxMessage}
 	}
+	resp.Body = newScreen(resp.Body, stream)
 	if shaking && resp.StatusCode < 300 {
 		resp.Body = &witness{ReadCloser: resp.Body, client: o.client, stream: stream}
 	}

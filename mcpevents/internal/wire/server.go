@@ -37,7 +37,7 @@ const maxID = 1 << 10
 // handler.
 type Call struct {
 	ID     json.RawMessage // a string or an integer, as the sender wrote it
-	Params json.RawMessage // a JSON object, or nil
+	Params json.RawMessage // a JSON object, or nil; a handler drops what it has read, which may be large
 	Old    bool            // of a session that began with initialize
 	Over   func()          // set by the handler: called once, behind the answer
 
@@ -92,6 +92,8 @@ type Routes struct {
 	Stream Handler                                   // events/stream
 	Listen func(ctx context.Context) (*Watch, error) // nil where the list of types does not change
 	Old    bool                                      // serve sessions that began with initialize too
+
+	Closing context.Context // of HTTP: ends when the server closes what stands open
 }
 
 // Answer is the error answer to err.

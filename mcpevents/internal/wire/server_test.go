@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -115,7 +116,7 @@ func TestJointTakesPieces(t *testing.T) {
 	for _, size := range []int{1, 2, 7, len(text)} {
 		rec := httptest.NewRecorder()
 		w := newGuard(rec, time.Second)
-		j := &joint{guard: w, acked: make(chan struct{}), sse: sse{w: w, pool: new(sync.Pool)}}
+		j := &joint{guard: w, acked: make(chan struct{}), ours: true, sse: sse{w: w, pool: new(sync.Pool)}}
 		j.Header().Set("Content-Type", "text/event-stream")
 		for i := 0; i < len(text); i += size {
 			if _, err := j.Write([]byte(text[i:min(i+size, len(text))])); err != nil {
@@ -142,7 +143,7 @@ func TestJointTakesPieces(t *testing.T) {
 func TestJointPassesRefusals(t *testing.T) {
 	rec := httptest.NewRecorder()
 	w := newGuard(rec, time.Second)
-	j := &joint{guard: w, acked: make(chan struct{}), sse: sse{w: w, pool: new(sync.Pool)}}
+	j := &joint{guard: w, acked: make(chan struct{}), ours: true, sse: sse{w: w, pool: new(sync.Pool)}}
 	http.Error(j, "no", http.StatusBadRequest)
 	if rec.Code != http.StatusBadRequest || rec.Body.String() != "no\n" {
 		t.Errorf("wrote %d %q", rec.Code, rec.Body)
@@ -248,4 +249,54 @@ func FuzzRequest(f *testing.F) {
 			t.Fatalf("Complete(%q) is no JSON", e.id)
 		}
 	})
+}
+
+// A brokenWriter takes a number of writes, and then none.
+type brokenWriter struct {
+	*httptest.ResponseRecorder
+	left int
+}
+
+func (w *brokenWriter) Write(p []byte) (int, error) {
+	if w.left--; w.left < 0 {
+		return 0, errors.New("broken")
+	}
+	return w.ResponseRecorder.Write(p)
+}
+
+// A listen whose reader takes nothing more ends, though the SDK's part would not.
+func TestJoinEndsWhenNothingCanBeWritten(t *testing.T) {
+	for _, filter := range []string{`{"toolsListChanged":true,"eventsListChanged":true}`, `{"toolsListChanged":true}`} {
+		synctest.Test(t, func(t *testing.T) {
+			changed, stopped := make(chan struct{}, 1), false
+			h := &HTTP{MaxBody: 1 << 20, Timeout: time.Second, AnyHost: true, Routes: &Routes{
+				Listen: func(context.Context) (*Watch, error) {
+					return &Watch{Changed: changed, Stop: func() { stopped = true }}, nil
+				},
+				Closing: t.Context(),
+			}}
+			h.Modern = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // as the SDK does
+				w.Header().Set("Content-Type", "text/event-stream")
+				w.WriteHeader(http.StatusOK)
+				_, _ = w.Write([]byte("data: " + `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true}}}` + "\n\n"))
+				w.(http.Flusher).Flush()
+				<-r.Context().Done()
+			})
+			r := httptest.NewRequest("POST", "/", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":`+filter+
+				`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`))
+			r.Header.Set(headerVersion, firstStateless)
+			r.Header.Set(headerMethod, methodListen)
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Accept", "application/json, text/event-stream")
+			changed <- struct{}{}
+			began := time.Now()
+			h.ServeHTTP(&brokenWriter{httptest.NewRecorder(), 1}, r.WithContext(t.Context()))
+			if took := time.Since(began); took > keepAlive {
+				t.Errorf("%s: it ended after %v", filter, took)
+			}
+			if stopped != strings.Contains(filter, filterEvents) {
+				t.Errorf("%s: watch stopped: %v", filter, stopped)
+			}
+		})
+	}
 }

@@ -83,7 +83,7 @@ func (h *HTTP) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Header.Get(headerVersion) < firstStateless && e.base.version < firstStateless {
-		h.Old.ServeHTTP(w, r)
+		h.old(w, r)
 		return
 	}
 	ours := strings.HasPrefix(e.method, eventsPrefix)
@@ -100,15 +100,15 @@ func (h *HTTP) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	case e.method == methodStream && sound:
 		h.serve(w, r, e, h.Routes.Stream)
 		return
-	case e.method == methodListen && sound && h.Routes.Listen != nil:
-		switch events, others := asks(e.params); {
-		case events && others:
-			h.join(w, r, e)
-			return
-		case events:
+	case e.method == methodListen:
+		events, others := asks(e.params)
+		events = events && sound && h.Routes.Listen != nil
+		if events && !others {
 			h.serve(w, r, e, h.Routes.listen)
-			return
+		} else {
+			h.join(w, r, e, events)
 		}
+		return
 	}
 	if ours {
 		mark := new(bool)
@@ -118,6 +118,24 @@ func (h *HTTP) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.Modern.ServeHTTP(w, r)
+}
+
+// old serves sessions. Beside its requests one has a stream that nothing else
+// would end when the server closes.
+func (h *HTTP) old(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet {
+		h.Old.ServeHTTP(w, r)
+		return
+	}
+	if h.Routes.Closing.Err() != nil {
+		w.Header().Set("Allow", "POST, DELETE")
+		http.Error(w, "Method Not Allowed: the server closes", http.StatusMethodNotAllowed)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(h.Routes.Closing, cancel)()
+	h.Old.ServeHTTP(w, r.WithContext(ctx))
 }
 
 type plainKey struct{}
@@ -138,17 +156,18 @@ func (h *HTTP) serve(w *guard, r *http.Request, e envelope, serve Handler) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	s := &sse{w: w, pool: &h.pool}
-	c := &Call{ID: e.id, Params: e.params, out: s}
+	c := &Call{ID: bytes.Clone(e.id), Params: e.params, out: s}
+	r.Body = http.NoBody // the call may be long, and what asked for it large
 	defer c.over()
 	res, err := serve(ctx, c)
 	if ctx.Err() != nil || s.err != nil {
 		return
 	}
 	if err != nil && !s.started {
-		refuse(w, e.id, Answer(err))
+		refuse(w, c.ID, Answer(err))
 		return
 	}
-	if s.frame(response(e.id, res, err)) == nil {
+	if s.frame(response(c.ID, res, err)) == nil {
 		_ = s.flush()
 	}
 }

@@ -9,31 +9,35 @@ import (
 	"sync"
 )
 
-// join serves a listen that asks for the SDK's list changes and for ours: the SDK
-// serves its part, and ours goes between its messages.
-func (h *HTTP) join(w *guard, r *http.Request, e envelope) {
+// join serves a listen that the SDK serves, and what of ours is asked for between
+// its messages. Either way it ends when the server closes, which the SDK's part
+// would not.
+func (h *HTTP) join(w *guard, r *http.Request, e envelope, ours bool) {
 	if !h.flushes(w, e) {
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	watch, err := h.Routes.Listen(ctx)
-	if err != nil {
-		refuse(w, e.id, Answer(err))
-		return
+	watch := &Watch{Closing: h.Routes.Closing.Done(), Stop: func() {}}
+	if ours {
+		var err error
+		if watch, err = h.Routes.Listen(ctx); err != nil {
+			refuse(w, e.id, Answer(err))
+			return
+		}
 	}
 	defer watch.Stop()
-	j := &joint{guard: w, acked: make(chan struct{}), sse: sse{w: w, pool: &h.pool}}
+	id := bytes.Clone(e.id)
+	j := &joint{guard: w, ours: ours, acked: make(chan struct{}), sse: sse{w: w, pool: &h.pool}}
 	var wg sync.WaitGroup
-	closed := false
 	wg.Go(func() {
 		select {
 		case <-ctx.Done():
 		case <-j.acked:
-			if closed = watch.follow(ctx, j, e.id) == nil; closed {
-				j.end(e.id)
-				cancel() // the SDK's part does not end by itself
+			if watch.follow(ctx, j, id) == nil {
+				j.end(id)
 			}
+			cancel() // the SDK's part does not end by itself
 		}
 	})
 	h.Modern.ServeHTTP(j, r.WithContext(ctx))
@@ -49,6 +53,7 @@ func (h *HTTP) join(w *guard, r *http.Request, e envelope) {
 // A joint takes the SDK's messages apart, in one goroutine, and ours, in another.
 type joint struct {
 	*guard
+	ours   bool // it is not the SDK's alone
 	mu     sync.Mutex
 	sse    sse
 	rest   []byte // of a message that is not complete
@@ -56,7 +61,7 @@ type joint struct {
 	once   sync.Once
 	acked  chan struct{} // closed when the acknowledgement was written
 	over   bool          // nothing more is written
-	held   []byte        // the SDK's result, when it has nothing to send
+	held   []byte        // the SDK's result, when it has nothing to send and we may have
 }
 
 func (j *joint) note(method string, params ...[]byte) error {
@@ -81,6 +86,9 @@ func (j *joint) beat() error {
 func (j *joint) end(id json.RawMessage) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.over {
+		return
+	}
 	if j.held == nil {
 		j.held = response(id, Complete(id), nil)
 	}
@@ -138,11 +146,15 @@ func (j *joint) pass(message []byte) {
 	switch {
 	case j.over:
 	case m.Method == noteAcknowledged:
-		_ = j.sse.note(m.Method, acknowledge(m.Params))
+		if j.ours {
+			m.Params = acknowledge(m.Params)
+		}
+		_ = j.sse.note(m.Method, m.Params)
 		j.once.Do(func() { close(j.acked) })
-	case m.Result != nil:
+	case m.Result != nil && j.ours:
 		j.held = bytes.Clone(message)
 	default:
+		j.over = m.Method == ""
 		_ = j.sse.frame(message)
 	}
 }

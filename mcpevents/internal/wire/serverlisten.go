@@ -38,7 +38,7 @@ func (r *Routes) listen(ctx context.Context, c *Call) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Over = w.Stop
+	c.Over, c.Params = w.Stop, nil
 	ack := append([]byte(`{"notifications":{"`+filterEvents+`":true},`), metaOf(c.ID)...)
 	if err := c.Notify(noteAcknowledged, append(ack, '}')); err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -15,6 +16,11 @@ import (
 // grace is how long, after the end of input, the answers to what was read before
 // may take.
 const grace = 5 * time.Second
+
+// maxPlaces is how many calls of ours may be under way that have neither begun to
+// send nor been answered. Behind them the reader waits: a peer that reads nothing
+// of what it is told cannot have more of it made.
+const maxPlaces = 1024
 
 // Pipe wraps a server's transport that one peer is at the other end of: stdio,
 // in memory. It serves the routes, and gives the answers to the last requests
@@ -38,7 +44,9 @@ func (p *serverPipe) Connect(ctx context.Context) (mcp.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	pc := &serverConn{Connection: c, routes: p.routes, calls: map[jsonrpc.ID]*serverCall{}, open: map[jsonrpc.ID]bool{}, over: map[jsonrpc.ID]bool{}, wake: make(chan struct{}, 1)}
+	pc := &serverConn{Connection: c, routes: p.routes,
+		calls: map[jsonrpc.ID]*serverCall{}, open: map[jsonrpc.ID]bool{}, over: map[jsonrpc.ID]bool{},
+		places: make(chan struct{}, maxPlaces), wake: make(chan struct{}, 1)}
 	pc.ctx, pc.stop = context.WithCancel(context.WithoutCancel(ctx))
 	return pc, nil
 }
@@ -50,21 +58,25 @@ type serverConn struct {
 	ctx    context.Context // ends all our calls
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
-	old    bool // initialize was read; the reader's
+	old    bool        // initialize was read; the reader's
+	modern atomic.Bool // a request of 2026-07-28 was read, which the SDK may know nothing of, and no initialize
 	wmu    sync.Mutex
+	places chan struct{} // taken by calls and refusals
 	wake   chan struct{} // a call of the SDK's was answered
 
 	mu    sync.Mutex
 	calls map[jsonrpc.ID]*serverCall // ours
 	open  map[jsonrpc.ID]bool        // the SDK's, not yet answered
-	over  map[jsonrpc.ID]bool        // mixed listens that were answered here: the SDK's rest is dropped
+	over  map[jsonrpc.ID]bool        // mixed listens that were answered here or cancelled: the SDK's rest is dropped
 }
 
 // A serverCall is a call of ours, or our part of a listen that the SDK serves too.
 type serverCall struct {
 	cancel context.CancelFunc
+	listen bool
 	watch  *Watch            // of a mixed listen
 	acked  chan struct{}     // of a mixed listen: closed when the acknowledgement is out
+	once   sync.Once         // for that
 	held   *jsonrpc.Response // of a mixed listen: the SDK's answer, kept until ours is over
 }
 
@@ -100,6 +112,7 @@ func (c *serverConn) take(req *jsonrpc.Request) bool {
 	if req.Method == methodInit && b.version < firstStateless {
 		c.old = true
 	}
+	c.modern.Store(!c.old && (b.sound || c.modern.Load()))
 	switch {
 	case !strings.HasPrefix(req.Method, eventsPrefix) && req.Method != methodListen:
 	case b.version < firstStateless && !c.old:
@@ -131,10 +144,27 @@ func (c *serverConn) inUse(id jsonrpc.ID) bool {
 	return c.calls[id] != nil || c.over[id]
 }
 
-// refuse answers from a goroutine of its own: the reader must not wait for a peer
-// that does not read.
+// enter takes a place, once there is one; false is at the end of the connection.
+func (c *serverConn) enter() bool {
+	select {
+	case c.places <- struct{}{}:
+		return true
+	case <-c.ctx.Done():
+		return false
+	}
+}
+
+func (c *serverConn) leave() { <-c.places }
+
+// refuse answers from a goroutine of its own: the reader does not wait for a peer
+// that does not read, within bounds.
 func (c *serverConn) refuse(id jsonrpc.ID, e *jsonrpc.Error) {
-	c.wg.Go(func() { _ = c.send(context.WithoutCancel(c.ctx), &jsonrpc.Response{ID: id, Error: e}) })
+	if c.enter() {
+		c.wg.Go(func() {
+			defer c.leave()
+			_ = c.send(context.WithoutCancel(c.ctx), &jsonrpc.Response{ID: id, Error: e})
+		})
+	}
 }
 
 // begin notes a call of ours.
@@ -164,68 +194,57 @@ func (c *serverConn) end(id jsonrpc.ID, call *serverCall) {
 	c.mu.Unlock()
 }
 
+// serve serves a call that is ours alone.
 func (c *serverConn) serve(req *jsonrpc.Request, h Handler, old bool) {
 	id, err := json.Marshal(req.ID.Raw())
-	if err != nil {
+	if err != nil || !c.enter() {
 		return // an id is a string or an integer
 	}
-	call := &serverCall{}
+	call := &serverCall{listen: req.Method == methodListen}
 	ctx := c.begin(req.ID, call)
+	out := &serverSink{ctx: ctx, conn: c, place: true}
+	one := &Call{ID: id, Params: req.Params, Old: old, out: out}
+	answer := &jsonrpc.Response{ID: req.ID} // nothing here holds the request, which may be large
 	c.wg.Go(func() {
-		defer c.end(req.ID, call)
-		one := &Call{ID: id, Params: req.Params, Old: old, out: &serverSink{ctx, c}}
+		defer c.end(answer.ID, call)
+		defer out.leave()
 		defer one.over()
 		res, err := caught(ctx, h, one)
-		answer := &jsonrpc.Response{ID: req.ID, Result: res}
-		if err != nil {
+		one.Params = nil // the answer may have to wait
+		due := false
+		if answer.Result = res; err != nil {
 			e := Answer(err)
 			answer.Result, answer.Error = nil, e
-			if e.Code != jsonrpc.CodeInternalError && c.listed(req.ID, call) { // a refusal is still due at the end of input
-				ctx = context.WithoutCancel(ctx)
-			}
+			due = e.Code != jsonrpc.CodeInternalError // a refusal is, at the end of input too
 		}
-		_ = c.send(ctx, answer) // not when ctx has ended: a cancelled call gets no answer
+		c.answer(ctx, call, answer, due)
 	})
 }
 
-// join adds our part to a listen that the SDK serves; false is refused.
-func (c *serverConn) join(req *jsonrpc.Request) bool {
-	id, err := json.Marshal(req.ID.Raw())
-	if err != nil {
-		return true
+// answer sends the answer to a call of ours. One that was cancelled gets none, and
+// at the end of input only those that are due. The id is free before the peer can
+// read that. Behind a listen's closing result goes the cancellation that the base
+// protocol wants of a server that tears one down on a pipe.
+func (c *serverConn) answer(ctx context.Context, call *serverCall, r *jsonrpc.Response, due bool) {
+	c.wmu.Lock()
+	defer c.wmu.Unlock()
+	if ctx.Err() != nil && !(due && c.listed(r.ID, call)) {
+		return
 	}
-	call := &serverCall{acked: make(chan struct{})}
-	ctx := c.begin(req.ID, call)
-	w, err := c.routes.Listen(ctx)
-	if err != nil {
-		c.end(req.ID, call)
-		c.refuse(req.ID, Answer(err))
-		return false
+	c.end(r.ID, call)
+	ctx = context.WithoutCancel(ctx)
+	if c.Connection.Write(ctx, r) == nil && call.listen && r.Error == nil {
+		_ = c.Connection.Write(ctx, &jsonrpc.Request{Method: noteCancelled, Params: cancellation(r.ID)})
 	}
-	call.watch = w
-	c.wg.Go(func() {
-		defer c.end(req.ID, call)
-		defer w.Stop()
-		select {
-		case <-ctx.Done():
-			return
-		case <-call.acked:
-		}
-		if w.follow(ctx, &serverSink{ctx, c}, id) != nil {
-			return
-		}
-		c.mu.Lock()
-		held := call.held
-		if held == nil && ctx.Err() == nil { // the SDK's part goes on, unheard
-			held = &jsonrpc.Response{ID: req.ID, Result: Complete(id)}
-			c.over[req.ID] = true
-		}
-		c.mu.Unlock()
-		if held != nil {
-			_ = c.send(ctx, held)
-		}
-	})
-	return true
+}
+
+// cancellation are the params that cancel a listen.
+func cancellation(listen jsonrpc.ID) json.RawMessage {
+	id, err := json.Marshal(listen.Raw())
+	if err != nil {
+		return nil // an id is a string or an integer
+	}
+	return append(append(append(append([]byte(`{"requestId":`), id...), ','), metaOf(id)...), '}')
 }
 
 // cancel ends the call that a cancellation names, and reports whether the SDK is
@@ -240,12 +259,16 @@ func (c *serverConn) cancel(params json.RawMessage) bool {
 	c.mu.Lock()
 	call := c.calls[id]
 	delete(c.calls, id)
+	shared := call != nil && call.watch != nil && call.held == nil
+	if shared { // the SDK would answer it
+		c.over[id] = true
+	}
 	c.mu.Unlock()
 	if call == nil {
 		return false
 	}
 	call.cancel()
-	return call.watch == nil || call.held != nil
+	return !shared
 }
 
 // Write sends a message of the SDK's.
@@ -257,7 +280,7 @@ func (c *serverConn) Write(ctx context.Context, m jsonrpc.Message) error {
 			return nil
 		}
 	case *jsonrpc.Request:
-		if c.unheard(r.Params) {
+		if c.unheard(r) {
 			return nil
 		}
 		if r.Method == noteAcknowledged {
@@ -265,61 +288,6 @@ func (c *serverConn) Write(ctx context.Context, m jsonrpc.Message) error {
 		}
 	}
 	return c.send(ctx, m)
-}
-
-// hold keeps the SDK's answer to a mixed listen that it has nothing to send on.
-func (c *serverConn) hold(r *jsonrpc.Response) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.over[r.ID] {
-		return true
-	}
-	call := c.calls[r.ID]
-	if call == nil || call.watch == nil {
-		return false
-	}
-	select {
-	case <-call.watch.Closing:
-	default:
-		if r.Error == nil {
-			call.held = r
-			return true
-		}
-	}
-	call.cancel()
-	return false
-}
-
-// unheard reports whether a notification is of a mixed listen that is over.
-func (c *serverConn) unheard(params json.RawMessage) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.over) == 0 {
-		return false
-	}
-	id, ok := subscriptionID(params)
-	return ok && c.over[id]
-}
-
-// subscriptionID is the subscription id in params.
-func subscriptionID(params json.RawMessage) (jsonrpc.ID, bool) {
-	var raw any
-	_ = json.Unmarshal(subscriptionOf(params), &raw)
-	id, err := jsonrpc.MakeID(raw)
-	return id, err == nil && raw != nil
-}
-
-func (c *serverConn) acknowledge(ctx context.Context, r *jsonrpc.Request) error {
-	id, ok := subscriptionID(r.Params)
-	c.mu.Lock()
-	call := c.calls[id]
-	c.mu.Unlock()
-	if !ok || call == nil || call.watch == nil {
-		return c.send(ctx, r)
-	}
-	err := c.send(ctx, &jsonrpc.Request{Method: r.Method, Params: acknowledge(r.Params)})
-	close(call.acked) // the SDK acknowledges once
-	return err
 }
 
 func (c *serverConn) answered(id jsonrpc.ID) {
@@ -386,12 +354,22 @@ func (c *serverConn) Close() error {
 
 // A serverSink writes the notifications of one call.
 type serverSink struct {
-	ctx  context.Context
-	conn *serverConn
+	ctx   context.Context
+	conn  *serverConn
+	place bool // it has one until it sends
 }
 
 func (s *serverSink) note(method string, params ...[]byte) error {
-	return s.conn.send(s.ctx, &jsonrpc.Request{Method: method, Params: bytes.Join(params, nil)})
+	err := s.conn.send(s.ctx, &jsonrpc.Request{Method: method, Params: bytes.Join(params, nil)})
+	s.leave()
+	return err
+}
+
+func (s *serverSink) leave() {
+	if s.place {
+		s.place = false
+		s.conn.leave()
+	}
 }
 
 func (s *serverSink) flush() error { return nil }

@@ -1,10 +1,9 @@
-package mcpsource_test
+package killed_test
 
 import (
 	"bufio"
 	"context"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,11 +30,11 @@ func kills() int {
 // is killed again and again, in mid-stream and while it starts, as the server goes
 // on. Each event is in one decision, in order, and in one alone.
 func TestC2KilledOverHTTP(t *testing.T) {
-	w := newWorld(t, mcpevents.ServerConfig{}, mcpevents.NewLog(mcpevents.LogConfig{MaxEvents: 1_000_000, MaxBytes: 1 << 30}))
-	url := w.serve()
-	k := &killing{t: t, kills: kills(), make: w.append, env: childURL + "=" + url}
+	events := mcpevents.NewLog(mcpevents.LogConfig{MaxEvents: 1_000_000, MaxBytes: 1 << 30})
+	url := serve(t, events)
+	k := &killing{t: t, kills: kills(), env: childURL + "=" + url, make: func(from, to int) { appendTo(t, events, from, to) }}
 	k.run()
-	k.conclude(func(ctx context.Context) (*mcpevents.Session, error) { return over(ctx, url, http.DefaultClient) })
+	k.conclude(func(ctx context.Context) (*mcpevents.Session, error) { return overHTTP(ctx, url) })
 }
 
 // The same with a server that is a child on a pipe, and ends with its client; its
@@ -164,7 +163,10 @@ func (k *killing) conclude(dial func(context.Context) (*mcpevents.Session, error
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	sessions := mcpsource.NewSessions(dial)
-	src := source(t, sessions, mcpsource.Config{})
+	src, err := mcpsource.New(sessions, mcpsource.Config{Name: "alert"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = e.Run(ctx) })
 	wg.Go(func() { _ = e.Attach(ctx, repo, src) })

@@ -1,4 +1,4 @@
-package mcpsource_test
+package killed_test
 
 import (
 	"bytes"
@@ -8,7 +8,6 @@ import (
 	"iter"
 	"log"
 	"log/slog"
-	"net/http"
 	"os"
 	"os/exec"
 	"slices"
@@ -115,24 +114,15 @@ func childClient() {
 // childDial reaches the server that the environment names.
 func childDial(ctx context.Context) (*mcpevents.Session, error) {
 	if url := os.Getenv(childURL); url != "" {
-		return over(ctx, url, http.DefaultClient)
+		return overHTTP(ctx, url)
 	}
-	t := &mcp.CommandTransport{Command: child("server", childFile+"="+os.Getenv(childFile))}
-	return mcpevents.Connect(ctx, client(), t, mcpevents.SessionConfig{})
+	return connect(ctx, &mcp.CommandTransport{Command: child("server", childFile+"="+os.Getenv(childFile))})
 }
 
 // childServer serves the events of a file on standard input and output.
 func childServer() {
-	ev, err := mcpevents.NewServer(mcpevents.ServerConfig{
-		Types: []mcpevents.Type{{Name: "alert", Backend: lines(os.Getenv(childFile))}}, Logger: slog.New(slog.DiscardHandler),
-	})
+	ev, m, err := newServer(lines(os.Getenv(childFile)))
 	if err != nil {
-		log.Fatal(err)
-	}
-	caps := &mcp.ServerCapabilities{}
-	ev.Capabilities(caps)
-	m := mcp.NewServer(&mcp.Implementation{Name: "lines", Version: "1"}, &mcp.ServerOptions{Capabilities: caps})
-	if err := ev.Register(m); err != nil {
 		log.Fatal(err)
 	}
 	_ = m.Run(context.Background(), ev.Transport(&mcp.StdioTransport{})) // it ends with its client
