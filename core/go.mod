@@ -1,3 +1,3 @@
 module github.com/attend-go/attend/core
 
-go 1.26
+go 1.26.0

@@ -58,6 +58,18 @@ func (e *Engine) cell(scope attend.Scope) *cell {
 	return c
 }
 
+// Resident is how many scopes are in memory now, idle ones included.
+func (e *Engine) Resident() int {
+	n := 0
+	for i := range e.shards {
+		s := &e.shards[i]
+		s.mu.Lock()
+		n += len(s.cells) // but for scopes that share a hash of 64 bits
+		s.mu.Unlock()
+	}
+	return n
+}
+
 // resident returns the resident cells with this hash.
 func (e *Engine) resident(hash uint64) []*cell {
 	s := e.shard(hash)

@@ -26,6 +26,9 @@ func TestE37IdleScopesLeave(t *testing.T) {
 			push(t, e, attend.Scope(fmt.Sprint("s-", i)), "a", "consequence.x")
 		}
 		cells, bytes := engine.Resident(e)
+		if n := e.Resident(); n != cells {
+			t.Errorf("Resident() = %d, want %d", n, cells)
+		}
 		// One scope a shard may be over the budget.
 		if bytes > small+16*4096 || cells > 16*4 || cells < 16 {
 			t.Errorf("%d scopes and %d bytes are resident, want a few in each of 16 shards", cells, bytes)

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"iter"
 	"time"
 
 	attend "github.com/attend-go/attend/core"
@@ -31,6 +32,17 @@ func (s *State) Cursor(source string) attend.Cursor {
 		return s.cursors[i].place
 	}
 	return ""
+}
+
+// Cursors yields where each source of the scope is, by the source's key.
+func (s *State) Cursors() iter.Seq2[string, attend.Cursor] {
+	return func(yield func(string, attend.Cursor) bool) {
+		for _, c := range s.cursors {
+			if !yield(c.key, c.place) {
+				return
+			}
+		}
+	}
 }
 
 // Last is the engine whose input was the last that carried its id, 0 where
