@@ -1,6 +1,6 @@
 module github.com/attend-go/attend/conformance
 
-go 1.26
+go 1.26.0
 
 require (
 	github.com/attend-go/attend/core v0.1.0

@@ -1,6 +1,6 @@
 module github.com/attend-go/attend/stores/redis
 
-go 1.26
+go 1.26.0
 
 require (
 	github.com/attend-go/attend/conformance v0.1.0
