@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,33 +12,102 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A flags is the flags of one command. Each can be set by its environment
-// variable, too.
+// A flags is the settings of one command, in the order in which help lists them.
 type flags struct {
 	cmd   *cobra.Command
-	names []string
+	list  []*setting
+	group string   // of those that are added next
+	only  []string // which of them are flags; the others are keys of a file alone. Nil: all
 }
 
-// newFlags is cmd's flags. Help lists them in the order in which they are made.
+// newFlags is cmd's settings, each a flag of it.
 func newFlags(cmd *cobra.Command) *flags {
 	cmd.Flags().SortFlags = false
 	return &flags{cmd: cmd}
 }
 
-func (f *flags) text(p *string, name, def, usage string) {
-	f.cmd.Flags().StringVar(p, name, def, usage)
-	f.names = append(f.names, name)
+// add makes a flag of s.
+func (f *flags) add(s *setting) *setting {
+	s.group = f.group
+	f.list = append(f.list, s)
+	if !f.offers(s) {
+		return s
+	}
+	flag := f.cmd.Flags().VarPF(s, s.name, "", s.usage)
+	if s.kind == kindBoolean {
+		flag.NoOptDefVal = "true"
+	}
+	return s
 }
 
-func (f *flags) boolean(p *bool, name, usage string) {
-	f.cmd.Flags().BoolVar(p, name, false, usage)
-	f.names = append(f.names, name)
+// offers reports whether s is a flag of the command.
+func (f *flags) offers(s *setting) bool { return f.only == nil || slices.Contains(f.only, s.name) }
+
+// setting is the one of a name that was added.
+func (f *flags) setting(name string) *setting {
+	return f.list[slices.IndexFunc(f.list, func(s *setting) bool { return s.name == name })]
+}
+
+// at says of an error which setting is at fault, and where it was set.
+func (f *flags) at(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", f.setting(name).where(), err)
+}
+
+func (f *flags) parsed(name, kind, def, usage string, set func(string) error) *setting {
+	return f.add(&setting{name: name, kind: kind, def: def, usage: usage, set: set})
+}
+
+func (f *flags) text(p *string, name, def, usage string) *setting {
+	*p = def
+	return f.parsed(name, kindText, def, usage, func(s string) error {
+		*p = s
+		return nil
+	})
+}
+
+// choice makes a flag for one of some words.
+func (f *flags) choice(p *string, name, def, usage string, words ...string) *setting {
+	*p = def
+	return f.parsed(name, kindText, def, usage, func(s string) error {
+		if !slices.Contains(words, s) {
+			return errors.New("want " + inWords(words))
+		}
+		*p = s
+		return nil
+	})
+}
+
+func (f *flags) boolean(p *bool, name, usage string) *setting {
+	return f.toggle(p, name, "", usage)
+}
+
+// toggle is boolean with a default that help shows.
+func (f *flags) toggle(p *bool, name, def, usage string) *setting {
+	return f.parsed(name, kindBoolean, def, usage, func(s string) error {
+		switch strings.ToLower(s) {
+		case "true", "on", "yes", "1":
+			*p = true
+		case "false", "off", "no", "0":
+			*p = false
+		default:
+			return errors.New("want true or false")
+		}
+		return nil
+	})
 }
 
 // duration makes a flag for a setting whose zero stands for its default.
-func (f *flags) duration(p *time.Duration, name string, def time.Duration, usage string) {
-	f.parsed(name, "duration", shortDuration(def), usage, func(s string) error {
-		d, err := parseDuration(s, time.Millisecond)
+func (f *flags) duration(p *time.Duration, name string, def time.Duration, usage string) *setting {
+	return f.span(p, name, def, time.Millisecond, maxDuration, usage)
+}
+
+// span makes a flag for a duration from low to most.
+func (f *flags) span(p *time.Duration, name string, def, low, most time.Duration, usage string) *setting {
+	return f.parsed(name, "duration", shortDuration(def), usage, func(s string) error {
+		d, err := parseDuration(s, low, most)
 		if err == nil {
 			*p = d
 		}
@@ -48,12 +117,12 @@ func (f *flags) duration(p *time.Duration, name string, def time.Duration, usage
 
 // count makes a flag for a setting whose zero stands for its default. Where none
 // is a choice, 0 means that, which in an engine.Config is a negative number.
-func (f *flags) count(p *int, name string, def int, none bool, usage string) {
+func (f *flags) count(p *int, name string, def int, none bool, usage string) *setting {
 	low := 1
 	if none {
 		low = 0
 	}
-	f.parsed(name, "count", strconv.Itoa(def), usage, func(s string) error {
+	return f.parsed(name, "count", strconv.Itoa(def), usage, func(s string) error {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < low || n > 1<<30 {
 			return fmt.Errorf("want a whole number from %d to 2^30", low)
@@ -67,13 +136,13 @@ func (f *flags) count(p *int, name string, def int, none bool, usage string) {
 }
 
 // backoff makes a flag for a list of pauses.
-func (f *flags) backoff(p *[]time.Duration, name string, def []time.Duration, usage string) {
+func (f *flags) backoff(p *[]time.Duration, name string, def []time.Duration, usage string) *setting {
 	const most = 32
-	f.parsed(name, "list", durations(def), usage, func(s string) error {
+	s := f.parsed(name, "list", durations(def), usage, func(s string) error {
 		list := []time.Duration{} // not nil, which would be the default
 		if s != "none" {
 			for part := range strings.SplitSeq(s, ",") {
-				d, err := parseDuration(strings.TrimSpace(part), 0)
+				d, err := parseDuration(strings.TrimSpace(part), 0, maxDuration)
 				if err != nil {
 					return errors.New("want durations with commas between them, such as 1s,4s,16s, or none")
 				}
@@ -86,11 +155,13 @@ func (f *flags) backoff(p *[]time.Duration, name string, def []time.Duration, us
 		*p = list
 		return nil
 	})
+	s.shape = shapeList
+	return s
 }
 
 // number makes a flag for a finite number that fits, which want describes.
-func (f *flags) number(p *float64, name, def, want, usage string, fits func(float64) bool) {
-	f.parsed(name, "number", def, usage, func(s string) error {
+func (f *flags) number(p *float64, name, def, want, usage string, fits func(float64) bool) *setting {
+	return f.parsed(name, "number", def, usage, func(s string) error {
 		if s == "off" && def == "off" {
 			*p = 0
 			return nil
@@ -104,54 +175,16 @@ func (f *flags) number(p *float64, name, def, want, usage string, fits func(floa
 	})
 }
 
-func (f *flags) parsed(name, kind, def, usage string, set func(string) error) {
-	f.cmd.Flags().Var(&parsed{kind: kind, shown: def, set: set}, name, usage)
-	f.names = append(f.names, name)
-}
-
-// readEnvironment sets the flags that were not given from their variables. An
-// empty variable counts as none.
-func (f *flags) readEnvironment() error {
-	for _, name := range f.names {
-		variable := "ATTEND_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
-		v := os.Getenv(variable)
-		if v == "" || f.cmd.Flags().Changed(name) {
-			continue
-		}
-		if err := f.cmd.Flags().Lookup(name).Value.Set(v); err != nil {
-			return fmt.Errorf("invalid %s: %w", variable, err)
-		}
-	}
-	return nil
-}
-
-// A parsed is a flag's value that checks what it is given.
-type parsed struct {
-	kind, shown string
-	set         func(string) error
-}
-
-// String returns what the flag was set to last, in the beginning its default.
-func (p *parsed) String() string { return p.shown }
-
-// Set parses s.
-func (p *parsed) Set(s string) error {
-	if err := p.set(s); err != nil {
-		return err
-	}
-	p.shown = s
-	return nil
-}
-
-// Type names in help what the flag takes.
-func (p *parsed) Type() string { return p.kind }
-
 const maxDuration = 100 * 365 * 24 * time.Hour
 
-func parseDuration(s string, low time.Duration) (time.Duration, error) {
+func parseDuration(s string, low, most time.Duration) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
-	if err != nil || d < low || d > maxDuration || d%time.Millisecond != 0 {
-		return 0, fmt.Errorf("want a duration in whole milliseconds from %v to 100 years, such as 500ms, 10s or 2h", low)
+	if err != nil || d < low || d > most || d%time.Millisecond != 0 {
+		end := "100 years"
+		if most != maxDuration {
+			end = shortDuration(most)
+		}
+		return 0, fmt.Errorf("want a duration in whole milliseconds from %v to %s, such as 500ms, 10s or 2h", low, end)
 	}
 	return d, nil
 }
@@ -174,4 +207,20 @@ func durations(list []time.Duration) string {
 		words[i] = shortDuration(d)
 	}
 	return strings.Join(words, ",")
+}
+
+// words makes a flag for a list of texts.
+func (f *flags) words(p *[]string, name, usage string) *setting {
+	s := f.parsed(name, "list", "", usage, func(s string) error {
+		list := strings.Split(s, ",")
+		for i := range list {
+			if list[i] = strings.TrimSpace(list[i]); list[i] == "" {
+				return errors.New("want words with commas between them")
+			}
+		}
+		*p = list
+		return nil
+	})
+	s.shape = shapeList
+	return s
 }

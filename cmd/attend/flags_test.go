@@ -34,7 +34,8 @@ func TestSettings(t *testing.T) {
 	cmd := new(cobra.Command)
 	f := newFlags(cmd)
 	settings(f, new(engine.Config))
-	for _, name := range f.names {
+	for _, s := range f.list {
+		name := s.name
 		flag := cmd.Flags().Lookup(name)
 		names = append(names, name)
 		if got, want := policy(t, "--"+name, flag.DefValue), policy(t); !reflect.DeepEqual(got, want) {
@@ -64,7 +65,7 @@ func TestFlagsRefuse(t *testing.T) {
 	const duration = "want a duration in whole milliseconds from 1ms to 100 years"
 	for _, test := range []struct{ flag, value, want string }{
 		{"closing-grace", "0", duration},
-		{"closing-grace", "", duration},
+		{"closing-grace", "", "it is empty; leave it out for the default"},
 		{"closing-grace", "5", duration},
 		{"stream-gap", "-1s", duration},
 		{"max-window", "100us", duration},
@@ -80,7 +81,7 @@ func TestFlagsRefuse(t *testing.T) {
 		{"max-acts-per-hour", "-1", "want a number from 0 on"},
 		{"max-acts-per-hour", "inf", "want a number from 0 on"},
 		{"max-acts-per-hour", "off", "want a number from 0 on"},
-		{"retry-backoff", "", "want durations with commas between them, such as 1s,4s,16s, or none"},
+		{"retry-backoff", " ", "it is empty; leave it out for the default"},
 		{"retry-backoff", "1s,x", "want durations with commas between them, such as 1s,4s,16s, or none"},
 		{"retry-backoff", "1s" + strings.Repeat(",1s", 32), "want at most 32 durations"},
 	} {
@@ -88,7 +89,7 @@ func TestFlagsRefuse(t *testing.T) {
 		code := run([]string{"replay", "--" + test.flag, test.value, "-"}, strings.NewReader(""), &out, &errOut)
 		said := errOut.String()
 		if code != exitUsage || out.Len() > 0 || strings.Count(said, "\n") != 1 ||
-			!strings.Contains(said, `"--`+test.flag+`" flag: `+test.want) {
+			!strings.Contains(said, "attend: --"+test.flag+": "+test.want) {
 			t.Errorf("--%s %q: exit %d, %q on standard output, and says %q, want one line of %s", test.flag, test.value, code, &out, said, test.want)
 		}
 	}

@@ -1,10 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -19,53 +15,29 @@ type kindTable struct {
 	other    attend.Kind
 }
 
-// loadKinds reads the table that --kinds names: JSON in place when it begins with
-// a brace, else a file, and no name at all when it is empty.
-func loadKinds(source, other string) (*kindTable, error) {
+// noActs is what both a replay and a server warn of.
+const noActs = "no event is an act, so nothing settles a window but a line that flushes or ends it; see --kinds"
+
+// readKinds reads the table that --kinds names: JSON in place when it begins with
+// a brace, else a file of JSON or YAML, and no name at all when it is empty. All
+// other names are of the default kind.
+func readKinds(source, other string) (*kindTable, error) {
 	t := &kindTable{
 		exact: make(map[string]attend.Kind), prefixes: make(map[string]attend.Kind), other: attend.Kind(other),
-	}
-	if !t.other.Valid() {
-		return nil, fmt.Errorf("--default-kind: unknown kind %q, want %s", other, kindNames())
 	}
 	if source == "" {
 		return t, nil
 	}
-	text, where := []byte(source), "--kinds"
-	if !strings.HasPrefix(strings.TrimSpace(source), "{") {
-		b, err := os.ReadFile(source)
-		if err != nil {
-			return nil, fmt.Errorf("--kinds: %w", err)
-		}
-		text, where = b, "--kinds "+source
+	list, file, err := readWords(source)
+	if err != nil {
+		return nil, err
 	}
-	if err := t.read(text); err != nil {
-		return nil, fmt.Errorf("%s: %w", where, err)
-	}
-	return t, nil
-}
-
-// read adds the names of a JSON object, token by token, so that a name that is
-// there twice is found.
-func (t *kindTable) read(text []byte) error {
-	text = bytes.TrimPrefix(text, []byte("\ufeff"))
-	if !json.Valid(text) || !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
-		return fmt.Errorf("want one JSON object of names and kinds")
-	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.Token() // the brace
-	for d.More() {
-		token, err := d.Token()
-		if err != nil {
-			return err
-		}
-		name, _ := token.(string)
-		var kind any
-		if err := d.Decode(&kind); err != nil {
-			return err
-		}
-		if err := t.add(name, kind); err != nil {
-			return err
+	for _, w := range list {
+		if err := t.add(w); err != nil {
+			if file != "" {
+				err = inFile(file, err)
+			}
+			return nil, err
 		}
 	}
 	for prefix := range t.prefixes {
@@ -74,28 +46,22 @@ func (t *kindTable) read(text []byte) error {
 	slices.Sort(t.lengths)
 	slices.Reverse(t.lengths)
 	t.lengths = slices.Compact(t.lengths)
-	return nil
+	return t, nil
 }
 
-func (t *kindTable) add(name string, kind any) error {
-	s, ok := kind.(string)
-	if !ok {
-		return fmt.Errorf("%q: want a kind as a string: %s", name, kindNames())
-	}
-	k := attend.Kind(s)
+func (t *kindTable) add(w word) error {
+	k := attend.Kind(w.value)
 	if !k.Valid() {
-		return fmt.Errorf("%q: unknown kind %q, want %s", name, s, kindNames())
+		return w.at("unknown kind %q, want %s", w.value, inWords(kindNames()))
 	}
-	to, key := t.exact, name
-	if prefix, ok := strings.CutSuffix(name, "*"); ok {
-		to, key = t.prefixes, prefix
-	} else if name == "" {
-		return fmt.Errorf("%q: want the name of an event", name)
+	if prefix, ok := strings.CutSuffix(w.key, "*"); ok {
+		t.prefixes[prefix] = k
+		return nil
 	}
-	if _, twice := to[key]; twice {
-		return fmt.Errorf("%q: named twice", name)
+	if w.key == "" {
+		return w.at("want the name of an event")
 	}
-	to[key] = k
+	t.exact[w.key] = k
 	return nil
 }
 
@@ -128,17 +94,20 @@ func (t *kindTable) wakes() bool {
 	return false
 }
 
-// kindNames lists the six kinds for people.
-func kindNames() string {
+// kindNames are the six kinds.
+func kindNames() []string {
 	var names []string
 	for _, k := range attend.Kinds() {
 		names = append(names, string(k))
 	}
-	return inWords(names)
+	return names
 }
 
-// inWords lists names, at least two, as a sentence does.
+// inWords lists names as a sentence does.
 func inWords(names []string) string {
 	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }

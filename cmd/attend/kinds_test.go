@@ -10,7 +10,7 @@ import (
 )
 
 func TestKinds(t *testing.T) {
-	k, err := loadKinds(`{
+	k, err := readKinds(`{
 		"build.*": "closing", "build.log": "consequence", "build.log.*": "passive",
 		"b*": "continuous", "push": "flush", "push*": "context", "a*b": "flush"
 	}`, "consequence")
@@ -40,7 +40,7 @@ func TestKinds(t *testing.T) {
 }
 
 func TestKindsOfAllNames(t *testing.T) {
-	k, err := loadKinds(`{"*":"passive","x":"flush"}`, "context")
+	k, err := readKinds(`{"*":"passive","x":"flush"}`, "context")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestKindsAgainstSlow(t *testing.T) {
 	for p, kind := range patterns {
 		text = append(text, `"`+p+`":"`+kind+`"`)
 	}
-	k, err := loadKinds("{"+strings.Join(text, ",")+"}", "consequence")
+	k, err := readKinds("{"+strings.Join(text, ",")+"}", "consequence")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,21 +90,19 @@ func TestKindsRefuse(t *testing.T) {
 	if err := os.WriteFile(list, []byte(`["a"]`), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	for _, test := range []struct{ name, source, other, want string }{
-		{"unknown kind", `{"a":"act"}`, "context", `--kinds: "a": unknown kind "act", want closing, `},
-		{"kind of a number", `{"a":1}`, "context", `--kinds: "a": want a kind as a string: `},
-		{"no name", `{"":"flush"}`, "context", `--kinds: "": want the name of an event`},
-		{"twice", `{"a*":"flush","a*":"flush"}`, "context", `--kinds: "a*": named twice`},
-		{"twice, escaped", `{"a":"flush","\u0061":"flush"}`, "context", `--kinds: "a": named twice`},
-		{"broken", `{"a":"flush",}`, "context", `--kinds: want one JSON object of names and kinds`},
-		{"two", `{"a":"flush"} {}`, "context", `--kinds: want one JSON object of names and kinds`},
-		{"a list", list, "context", `--kinds ` + list + `: want one JSON object of names and kinds`},
-		{"no file", list + ".not", "context", `--kinds: open ` + list + `.not: `},
-		{"unknown default", "", "act", `--default-kind: unknown kind "act", want closing, `},
-		{"no default", "", "", `--default-kind: unknown kind "", want closing, `},
+	for _, test := range []struct{ name, source, want string }{
+		{"unknown kind", `{"a":"act"}`, `"a": unknown kind "act", want closing, `},
+		{"kind of a number", `{"a":1}`, `"a": want a text`},
+		{"no name", `{"":"flush"}`, `"": want the name of an event`},
+		{"twice", `{"a*":"flush","a*":"flush"}`, `"a*": named twice`},
+		{"twice, escaped", `{"a":"flush","\u0061":"flush"}`, `"a": named twice`},
+		{"broken", `{"a":"flush",}`, `want one JSON object of names and texts`},
+		{"two", `{"a":"flush"} {}`, `want one JSON object of names and texts`},
+		{"a list", list, list + `: want one JSON object of names and texts`},
+		{"no file", list + ".not", `open ` + list + `.not: `},
 	} {
-		if _, err := loadKinds(test.source, test.other); err == nil || !strings.HasPrefix(err.Error(), test.want) {
-			t.Errorf("%s: loadKinds: %v, want %s", test.name, err, test.want)
+		if _, err := readKinds(test.source, "context"); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%s: readKinds: %v, want %s", test.name, err, test.want)
 		}
 	}
 }
@@ -120,7 +118,7 @@ func TestKindsWake(t *testing.T) {
 		{`{"a":"closing"}`, "consequence", true},
 		{`{"a*":"flush"}`, "context", true},
 	} {
-		k, err := loadKinds(test.source, test.other)
+		k, err := readKinds(test.source, test.other)
 		if err != nil {
 			t.Fatal(err)
 		}

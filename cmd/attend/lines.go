@@ -74,5 +74,9 @@ func (l *lineReader) read() ([]byte, error) {
 	}
 }
 
-// waits reports whether the next read may have to wait for more input.
-func (l *lineReader) waits() bool { return l.r.Buffered() == 0 }
+// waits reports whether the next line may be long in coming: it is not here yet,
+// or not to its end.
+func (l *lineReader) waits() bool {
+	here, _ := l.r.Peek(l.r.Buffered()) // no more than there is
+	return bytes.IndexByte(here, '\n') < 0
+}

@@ -117,3 +117,25 @@ func FuzzLines(f *testing.F) {
 		}
 	})
 }
+
+// A line that has begun may still be long in coming.
+func TestLinesWait(t *testing.T) {
+	in, out := io.Pipe()
+	go func() { // a write is one read
+		fmt.Fprint(out, "a\nb\nc")
+		fmt.Fprint(out, "c\n")
+		out.Close()
+	}()
+	l := newLineReader(in, 8)
+	var got []string
+	for waits := l.waits(); ; waits = l.waits() {
+		b, err := l.next()
+		if err != nil {
+			break
+		}
+		got = append(got, fmt.Sprint(waits, " ", string(b)))
+	}
+	if want := []string{"true a", "false b", "true cc"}; !slices.Equal(got, want) {
+		t.Errorf("waits before lines: %q, want %q", got, want)
+	}
+}

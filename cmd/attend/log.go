@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"strconv"
 
 	attend "github.com/attend-go/attend/core"
@@ -19,6 +20,41 @@ func newLogger(w io.Writer) *slog.Logger {
 			return a
 		},
 	}))
+}
+
+// The formats of a server's log.
+const (
+	logText = "text"
+	logJSON = "json"
+)
+
+// newServerLogger logs to w, in the format that fits it where none is given.
+func newServerLogger(w io.Writer, format, level string) *slog.Logger {
+	if format == "" {
+		format = logJSON
+		if terminal(w) {
+			format = logText
+		}
+	}
+	var at slog.Level
+	if err := at.UnmarshalText([]byte(level)); err != nil {
+		at = slog.LevelInfo
+	}
+	o := &slog.HandlerOptions{Level: at}
+	if format == logText {
+		return slog.New(slog.NewTextHandler(w, o))
+	}
+	return slog.New(slog.NewJSONHandler(w, o))
+}
+
+// terminal reports whether w is one.
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // reason says why a line was refused, for people and without any of its content.

@@ -29,6 +29,8 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cmds := serverCommands()
+	cmds["longline"] = longLine
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		UpdateScripts:       *update,
@@ -36,6 +38,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("DAY", day)
+			e.Values[servedKey{}] = new(served)
 			e.Setenv("GORACE", "atexit_sleep_ms=10") // else each command takes a second with the race detector
 			return nil
 		},
@@ -49,7 +52,7 @@ func TestScripts(t *testing.T) {
 			}
 			return true, err
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"longline": longLine},
+		Cmds: cmds,
 	})
 }
 

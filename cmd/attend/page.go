@@ -1,8 +1,11 @@
 package main
 
 import (
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -50,28 +53,49 @@ func (p *pagePrinter) table(t *table) error {
 	return replaceFile(p.file, func(w io.Writer) error { return p.report.Write(w, s) })
 }
 
-// replaceFile writes a file whole or not at all: what was there stays until
-// then.
+// replaceFile writes a file whole or not at all: what was there stays until then.
+// What is there and no file, such as a pipe, is written to.
 func replaceFile(name string, write func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
 	defer func() {
 		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
 			err = fmt.Errorf("%s: %w", name, err)
 		}
 	}()
-	if err := write(f); err != nil {
+	if to, err := filepath.EvalSymlinks(name); err == nil {
+		name = to
+	}
+	mode := fs.FileMode(0o666) // but for what the umask takes away
+	info, err := os.Stat(name)
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		return writeTo(name, os.O_WRONLY, 0, write)
+	case err == nil:
+		mode = info.Mode().Perm()
+	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	if err := f.Chmod(0o644); err != nil {
+	beside := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+"."+rand.Text())
+	if err := writeTo(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode, write); err != nil {
 		return err
 	}
-	if err := f.Close(); err != nil {
+	if err := os.Rename(beside, name); err != nil {
+		return errors.Join(err, os.Remove(beside))
+	}
+	return nil
+}
+
+// writeTo writes to a file, and removes one that it made when that fails.
+func writeTo(name string, how int, mode fs.FileMode, write func(io.Writer) error) error {
+	f, err := os.OpenFile(name, how, mode)
+	if err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), name)
+	err = write(f)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil && how&os.O_EXCL != 0 {
+		err = errors.Join(err, os.Remove(name))
+	}
+	return err
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"time"
+	"unicode/utf8"
 
 	"github.com/attend-go/attend/cmd/attend/internal/client"
 	attend "github.com/attend-go/attend/core"
@@ -36,11 +37,14 @@ func newPush() *cobra.Command {
 FILE is NDJSON in the form of POST /v1/ingest, - is standard input: a line is an
 event with its scope (scope, id, at, name, text, data), or {"scope":…,"flush":true}
 or {"scope":…,"end":true}. A bad line is left out and reported by its number, and
-the exit code is 1 for it only with --strict. Lines that the server has taken stay
-taken when push fails in the middle; to bring the whole file again does no harm.
+the exit code is 1 for it only with --strict. Lines that the server has no room for
+now are brought again for a while, and if that does not help the exit code is 1.
+Those that it has taken stay taken when push fails; of a file that is brought again,
+an event is a duplicate as long as its scope remembers it (--seen-count of attend
+serve).
 
-Without FILE the flags say one event. --flush and --end settle its scope, with the
-event or without one.`,
+Without FILE the flags say one event, and the exit code is 1 if it was rejected.
+--flush and --end settle its scope, with the event or without one.`,
 		Example: `  attend push --scope repo/attend --name build.finished --text 'build 7 is green'
   attend push --scope repo/attend --flush
   attend push events.ndjson
@@ -73,10 +77,22 @@ func serverFlags(f *flags, server, token *string) {
 	f.text(token, "token", "", "bearer `token`; better in ATTEND_TOKEN, where other users don't see it")
 }
 
+// newClient is a client of the server that the flags name.
+func newClient(server, token string) (*client.Client, error) {
+	c, err := client.New(server, token)
+	switch {
+	case errors.Is(err, client.ErrToken):
+		return nil, fmt.Errorf("invalid --token: %w", err)
+	case err != nil:
+		return nil, fmt.Errorf("invalid --server: %w", err)
+	}
+	return c, nil
+}
+
 func (p *pushCommand) run(cmd *cobra.Command, args []string) error {
-	c, err := client.New(p.server, p.token)
+	c, err := newClient(p.server, p.token)
 	if err != nil {
-		return fmt.Errorf("invalid --server: %w", err)
+		return err
 	}
 	var in io.Reader
 	switch {
@@ -102,8 +118,8 @@ func (p *pushCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	u := newUpload(c, in, cmd.ErrOrStderr(), newLogger(cmd.ErrOrStderr()))
 	err = u.run(cmd.Context())
-	if err = errors.Join(err, p.print(cmd.OutOrStdout(), u)); err == nil && p.strict && u.rejected > 0 {
-		err = fmt.Errorf("%s rejected", count(u.rejected, "line"))
+	if err = errors.Join(err, p.print(cmd.OutOrStdout(), u)); err == nil {
+		err = u.outcome(p.strict || len(args) == 0)
 	}
 	if err != nil {
 		return &failure{err}
@@ -133,6 +149,11 @@ func (p *pushCommand) lines() ([]byte, error) {
 		At    int64           `json:"at,omitempty"`
 		Flush bool            `json:"flush,omitempty"`
 		End   bool            `json:"end,omitempty"`
+	}
+	for _, x := range [...]struct{ flag, value string }{{"id", p.id}, {"name", p.name}, {"text", p.text}, {"data", p.data}} {
+		if !utf8.ValidString(x.value) { // JSON would mend it
+			return nil, fmt.Errorf("invalid --%s: want valid UTF-8", x.flag)
+		}
 	}
 	var list []event
 	switch {

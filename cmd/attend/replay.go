@@ -53,7 +53,7 @@ The same file and flags give the same bytes each time.`,
 	}
 	f := newFlags(cmd)
 	f.text(&r.kinds, "kinds", "", "`JSON` of event name to kind, or a file of it; a name may end in *")
-	f.text(&r.defaultKind, "default-kind", "consequence", "`kind` of every other name")
+	f.choice(&r.defaultKind, "default-kind", "consequence", "`kind` of every other name", kindNames()...)
 	f.text(&r.judge, "judge", "rule", "`judge`: rule, or script:FILE for answers recorded earlier")
 	f.text(&r.store, "store", "memory", "`store` that it runs through, an empty one:\n"+storeForms)
 	f.number(&r.maxActsPerHour, "max-acts-per-hour", "", "a number from 0 on",
@@ -63,12 +63,14 @@ The same file and flags give the same bytes each time.`,
 	f.boolean(&r.json, "json", "print a line of JSON for each step, and one for the table")
 	f.boolean(&r.strict, "strict", "exit with 1 if a line was rejected")
 	settings(f, &r.config)
-	completeChoices(cmd)
+	completeWords(cmd, "judge", "rule", "script:")
+	completeWords(cmd, "default-kind", kindNames()...)
+	completeStore(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := f.readEnvironment(); err != nil {
 			return err
 		}
-		return r.run(cmd, args[0])
+		return r.run(cmd, f, args[0])
 	}
 	return cmd
 }
@@ -80,30 +82,19 @@ func oneFile(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-func completeChoices(cmd *cobra.Command) {
-	fixed := func(names ...cobra.Completion) cobra.CompletionFunc {
-		return cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)
-	}
-	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("judge", fixed("rule", "script:")))
-	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("store", cobra.FixedCompletions(
-		[]cobra.Completion{"memory", "sqlite:", "bolt:", "postgres://", "redis://"},
-		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)))
-	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("default-kind", fixed(
-		"closing", "flush", "continuous", "passive", "consequence", "context")))
-}
-
-func (r *replayCommand) run(cmd *cobra.Command, file string) (err error) {
+func (r *replayCommand) run(cmd *cobra.Command, f *flags, file string) (err error) {
 	log := newLogger(cmd.ErrOrStderr())
-	kinds, err := loadKinds(r.kinds, r.defaultKind)
+	kinds, err := readKinds(r.kinds, r.defaultKind)
 	if err != nil {
-		return err
+		return f.at("kinds", err)
 	}
 	judge, err := loadJudge(r.judge)
 	if err != nil {
-		return err
+		return f.at("judge", err)
 	}
-	if err := checkStore(r.store); err != nil {
-		return err
+	place, err := placeOf(r.store)
+	if err != nil {
+		return f.at("store", err)
 	}
 	r.config.Kind, r.config.Judge = kinds.kind, judge
 	in := cmd.InOrStdin()
@@ -115,7 +106,7 @@ func (r *replayCommand) run(cmd *cobra.Command, file string) (err error) {
 		defer f.Close()
 		in = f
 	}
-	if r.config.Store, err = openStore(cmd.Context(), r.store, log); err != nil {
+	if r.config.Store, err = openEmpty(cmd.Context(), place, log); err != nil {
 		return &failure{err}
 	}
 	defer func() {
@@ -129,7 +120,7 @@ func (r *replayCommand) run(cmd *cobra.Command, file string) (err error) {
 		return err
 	}
 	if !kinds.wakes() {
-		log.Warn("no event is an act, so nothing settles a window but a line that flushes or ends it; see --kinds")
+		log.Warn(noActs)
 	}
 	if err := r.play(cmd.Context(), p, in, out); err != nil {
 		return &failure{err}
@@ -180,10 +171,8 @@ func (r *replayCommand) printer(out *bufio.Writer, stdout io.Writer, file string
 // colored reports whether w is a terminal and nobody asked for no color
 // (no-color.org).
 func colored(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok || os.Getenv("NO_COLOR") != "" || strings.EqualFold(os.Getenv("TERM"), "dumb") {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return terminal(w) && !dumb() && os.Getenv("NO_COLOR") == ""
 }
+
+// dumb reports whether a terminal can do nothing but print.
+func dumb() bool { return strings.EqualFold(os.Getenv("TERM"), "dumb") }

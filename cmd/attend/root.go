@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -34,11 +35,20 @@ func run(args []string, in io.Reader, out, errOut io.Writer) int {
 	if err == nil {
 		return exitDone
 	}
-	fmt.Fprintln(errOut, "attend:", err)
+	printError(errOut, err)
 	if _, ok := errors.AsType[*failure](err); ok {
 		return exitFailed
 	}
 	return exitUsage
+}
+
+// printError prints an error so that it can't do anything to a terminal: a server's
+// words may be in it.
+func printError(w io.Writer, err error) {
+	text := strings.ReplaceAll("attend: "+err.Error(), "\t", "    ")
+	for line := range strings.SplitSeq(text, "\n") {
+		fmt.Fprintln(w, plain(line))
+	}
 }
 
 func newRoot() *cobra.Command {
@@ -49,7 +59,8 @@ func newRoot() *cobra.Command {
 should do about each, and hands the decisions over.
 
 Every flag can be set by an environment variable as well: ATTEND_CLOSING_GRACE
-stands for --closing-grace. A flag wins over the variable.
+stands for --closing-grace. A flag wins over the variable. The settings of
+attend serve can be in a file, too, which --config names.
 
 It exits with 0 when it is done, 1 when it failed and 2 when it was called
 wrongly.`,
@@ -58,9 +69,10 @@ wrongly.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newDemo(), newPush(), newTail(), newReplay(), newVersion(), newCompletion())
+	root.AddCommand(newDemo(), newServe(), newCheck(), newMigrate(), newPush(), newTail(), newInspect(), newExplain(), newReplay(), newVersion(), newCompletion())
 	root.CompletionOptions.DisableDefaultCmd = true // ours is in completion.go
 	root.SetHelpCommand(newHelp())
+	root.SetFlagErrorFunc(flagError)
 	return root
 }
 

@@ -40,12 +40,12 @@ func (s *scriptJudge) Judge(context.Context, attend.JudgeInput) (attend.Judgment
 func loadScript(file string) (*scriptJudge, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, fmt.Errorf("--judge: %w", err)
+		return nil, err
 	}
 	defer f.Close()
 	s, err := readScript(f)
 	if err != nil {
-		return nil, fmt.Errorf("--judge script:%s: %w", file, err)
+		return nil, fmt.Errorf("script:%s: %w", file, err)
 	}
 	return s, nil
 }

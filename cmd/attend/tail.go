@@ -44,9 +44,9 @@ on by itself where the connection breaks. It ends when it is interrupted.`,
 		if err := f.readEnvironment(); err != nil {
 			return err
 		}
-		c, err := client.New(t.server, t.token)
+		c, err := newClient(t.server, t.token)
 		if err != nil {
-			return fmt.Errorf("invalid --server: %w", err)
+			return err
 		}
 		if _, err := attend.ParseLogCursor(t.after); err != nil {
 			return errors.New("invalid --after: want a cursor that this server gave out")
@@ -74,6 +74,8 @@ func (t *tailCommand) follow(ctx context.Context, c *client.Client, out, errOut 
 		switch m.Type {
 		case "decision":
 			return t.print(out, m.Data, color)
+		case "unreadable":
+			log.Warn("a decision can't be read, and is left out", "cursor", m.ID)
 		case "truncated":
 			log.Warn("decisions were missed: they are kept no longer; see --retain-count and --retain-age of attend serve")
 		}
@@ -99,7 +101,7 @@ func (t *tailCommand) print(w io.Writer, data json.RawMessage, color bool) error
 		style, end = "\x1b[1m", "\x1b[0m"
 	}
 	line := fmt.Sprintf("%s%s  %s  %-10s %s%s\n", style, d.At.Local().Format("15:04:05.000"),
-		pad(head(plain(string(d.Scope())), scopeWidth), scopeWidth), d.Route, plain(headline(d.Window)), end)
+		pad(head(plain(string(d.Scope())), scopeWidth), scopeWidth), plain(string(d.Route)), plain(headline(d.Window)), end)
 	if t.notice {
 		for text := range strings.SplitSeq(more.Notice, "\n") {
 			line += "  | " + plain(text) + "\n"

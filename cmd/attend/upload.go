@@ -9,22 +9,30 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/attend-go/attend/cmd/attend/internal/client"
 	attend "github.com/attend-go/attend/core"
 )
 
-// How much goes into one request, so that a server takes it in some time, and
-// little has to go again where that fails.
+// How much goes into one request. A scope remembers so many ids by default, so
+// that a request whose answer is lost can go again: its events are duplicates.
 const (
-	uploadLines = 5000
+	uploadLines = 500
 	uploadBytes = 4 << 20
+	// uploadPause is how long a line waits for others to go with.
+	uploadPause = 20 * time.Millisecond
 )
+
+// An ingester brings the lines of a body to a server, as [client.Client] does.
+type ingester interface {
+	Ingest(ctx context.Context, body []byte, trouble func(error)) (client.Receipt, error)
+}
 
 // An upload brings the lines of a reader to a server, a request after the other.
 type upload struct {
-	client *client.Client
+	client ingester
 	lines  *lineReader
 	log    *slog.Logger
 	bar    *progress
@@ -33,40 +41,74 @@ type upload struct {
 	first []int // the number in the input of each of the body's lines
 
 	accepted, duplicates, rejected int
+	refused                        int // of the rejected, those with nothing wrong in them
 }
 
-func newUpload(c *client.Client, in io.Reader, errOut io.Writer, log *slog.Logger) *upload {
+func newUpload(c ingester, in io.Reader, errOut io.Writer, log *slog.Logger) *upload {
 	bar := newProgress(in, errOut)
 	return &upload{client: c, lines: newLineReader(bar.reader(in), maxLine), log: log, bar: bar}
 }
 
-// run uploads all lines. Those that were taken before an error stay taken.
+// A numbered is a line of the input, or why there is none.
+type numbered struct {
+	number int
+	text   []byte
+	err    error
+}
+
+// run uploads all lines. Those that were taken before an error stay taken. The
+// reader may be read once more after run has returned.
 func (u *upload) run(ctx context.Context) error {
 	defer u.bar.clear()
+	next, done := make(chan numbered), make(chan struct{})
+	defer close(done)
+	go u.read(next, done)
+	late := time.NewTimer(uploadPause) // for what has gathered, behind a pipe that says nothing for a while
+	defer late.Stop()
 	for {
-		// Not behind a pipe that says nothing for a while.
-		if u.lines.waits() {
+		var l numbered
+		select {
+		case l = <-next:
+		case <-late.C:
 			if err := u.send(ctx); err != nil {
 				return err
 			}
-		}
-		b, err := u.lines.next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return u.send(ctx)
-		case errors.Is(err, attend.ErrTooLarge):
-			u.reject(u.lines.number, reason(err))
 			continue
-		case err != nil:
-			return err
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-		u.body.Write(b)
+		switch {
+		case errors.Is(l.err, io.EOF):
+			return u.send(ctx)
+		case errors.Is(l.err, attend.ErrTooLarge):
+			u.reject(l.number, reason(l.err))
+			continue
+		case l.err != nil:
+			return l.err
+		}
+		u.body.Write(l.text)
 		u.body.WriteByte('\n')
-		u.first = append(u.first, u.lines.number)
+		u.first = append(u.first, l.number)
+		if len(u.first) == 1 {
+			late.Reset(uploadPause)
+		}
 		if len(u.first) == uploadLines || u.body.Len() >= uploadBytes {
 			if err := u.send(ctx); err != nil {
 				return err
 			}
+		}
+	}
+}
+
+// read hands over the lines of the input until it ends, or done is closed.
+func (u *upload) read(next chan<- numbered, done <-chan struct{}) {
+	for more := true; more; {
+		text, err := u.lines.next()
+		more = err == nil || errors.Is(err, attend.ErrTooLarge)
+		select {
+		case next <- numbered{u.lines.number, bytes.Clone(text), err}:
+		case <-done:
+			return
 		}
 	}
 }
@@ -76,15 +118,17 @@ func (u *upload) send(ctx context.Context) error {
 	if len(u.first) == 0 {
 		return nil
 	}
-	r, err := u.client.Ingest(ctx, u.body.Bytes())
+	r, err := u.client.Ingest(ctx, u.body.Bytes(), func(err error) {
+		u.bar.clear()
+		u.log.Warn("trying again", "err", err)
+	})
 	u.accepted += r.Accepted
 	u.duplicates += r.Duplicates
 	for _, x := range r.Rejected {
-		number := 0
-		if x.Line > 0 && x.Line <= len(u.first) {
-			number = u.first[x.Line-1]
+		u.reject(u.first[x.Line-1], x.Error)
+		if x.Retry {
+			u.refused++
 		}
-		u.reject(number, x.Error)
 	}
 	if err != nil {
 		return fmt.Errorf("from line %d on: %w", u.first[0], err)
@@ -92,6 +136,18 @@ func (u *upload) send(ctx context.Context) error {
 	u.body.Reset()
 	u.first = u.first[:0]
 	u.bar.show(u.accepted + u.rejected)
+	return nil
+}
+
+// outcome is an error where lines could not be taken though nothing is wrong with
+// them, and with strict also for those that are wrong.
+func (u *upload) outcome(strict bool) error {
+	switch {
+	case u.refused > 0:
+		return fmt.Errorf("%s could not be taken now", count(u.refused, "line"))
+	case u.rejected > 0 && strict:
+		return fmt.Errorf("%s rejected", count(u.rejected, "line"))
+	}
 	return nil
 }
 
@@ -106,14 +162,14 @@ func (u *upload) reject(number int, why string) {
 type progress struct {
 	w     io.Writer // nil: nobody looks
 	size  int64     // of the input; 0: nobody knows
-	read  int64
+	read  atomic.Int64
 	begun time.Time
 	shown bool
 }
 
 func newProgress(in io.Reader, errOut io.Writer) *progress {
 	p := &progress{begun: time.Now()}
-	if colored(errOut) {
+	if terminal(errOut) && !dumb() {
 		p.w = errOut
 	}
 	if f, ok := in.(*os.File); ok {
@@ -134,7 +190,7 @@ type counted struct {
 
 func (c *counted) Read(b []byte) (int, error) {
 	n, err := c.Reader.Read(b)
-	c.p.read += int64(n)
+	c.p.read.Add(int64(n))
 	return n, err
 }
 
@@ -149,7 +205,7 @@ func (p *progress) show(lines int) {
 		fmt.Fprintf(p.w, "\r\x1b[K%s", count(lines, "line"))
 		return
 	}
-	part := min(1, float64(p.read)/float64(p.size))
+	part := min(1, float64(p.read.Load())/float64(p.size))
 	done := int(part * barWidth)
 	fmt.Fprintf(p.w, "\r\x1b[K[%s%s] %3.0f%%  %s", strings.Repeat("=", done), strings.Repeat(" ", barWidth-done), 100*part, count(lines, "line"))
 }

@@ -14,11 +14,17 @@ type version struct {
 	Version  string `json:"version"` // of the module, or devel
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
+
+	Stores []string `json:"stores"` // that this binary has
+	Judges []string `json:"judges"`
 }
 
 // versionOf is the version that a build's information tells; nil is none.
 func versionOf(info *debug.BuildInfo) version {
-	v := version{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v := version{
+		Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Stores: storeNames(), Judges: judgeNames(),
+	}
 	if info != nil && info.Main.Version != "" && info.Main.Version != "(devel)" {
 		v.Version = info.Main.Version
 	}

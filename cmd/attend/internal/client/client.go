@@ -26,10 +26,16 @@ type Client struct {
 	http  *http.Client
 }
 
+// ErrToken: a token that no request can have.
+var ErrToken = errors.New("want visible ASCII characters alone; a file may have a line's end behind them")
+
 // New returns a client of a server: an http or https URL, or unix: and the path
-// of a socket. The token may be empty. An error says what is wrong with the URL
-// and never quotes it: it may hold a password.
+// of a socket. The token may be empty. An error says what is wrong with the URL,
+// or is [ErrToken], and never quotes either.
 func New(server, token string) (*Client, error) {
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, ErrToken
+	}
 	t := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 10 * time.Second}).DialContext,

@@ -10,9 +10,11 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/attend-go/attend/cmd/attend/internal/client"
@@ -29,10 +31,28 @@ func serve(t *testing.T, h http.HandlerFunc) *client.Client {
 	return c
 }
 
+// handled answers without a network.
+type handled http.HandlerFunc
+
+func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	h(w, r)
+	return w.Result(), nil
+}
+
 func TestNew(t *testing.T) {
 	for _, bad := range []string{"", "localhost:8787", "ftp://x", "http://", "http://u:secret@x", "http://x?token=secret", "unix:", "http://\x7f"} {
 		if _, err := client.New(bad, ""); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("New(%q) = %v, want an error that does not quote it", bad, err)
+		}
+	}
+}
+
+// A token that no header can have is refused at once, and not quoted.
+func TestNewToken(t *testing.T) {
+	for _, bad := range []string{"a-token-of-tests\n", "a token of tests", "tök"} {
+		if _, err := client.New("http://localhost", bad); !errors.Is(err, client.ErrToken) {
+			t.Errorf("New with the token %q = %v, want ErrToken", bad, err)
 		}
 	}
 }
@@ -131,7 +151,11 @@ func TestIngest(t *testing.T) {
 		{[]int{403}, 1, 0, 1, false},
 	} {
 		statuses, asked = x.statuses, 0
-		r, err := c.Ingest(t.Context(), []byte("{}\n"))
+		told := 0
+		r, err := c.Ingest(t.Context(), []byte("{}\n"), func(error) { told++ })
+		if told != asked-1 {
+			t.Errorf("%v: told of trouble %dx in %d requests", x.statuses, told, asked)
+		}
 		if asked != x.asked || r.Accepted != x.accepted || len(r.Rejected) != x.rejected || (err != nil) != x.failed {
 			t.Errorf("%v: %+v, %v after %d requests", x.statuses, r, err, asked)
 		}
@@ -139,8 +163,93 @@ func TestIngest(t *testing.T) {
 	statuses, asked = []int{503, 503, 503, 503}, 0
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := c.Ingest(ctx, []byte("{}\n")); err == nil || asked != 1 {
+	if _, err := c.Ingest(ctx, []byte("{}\n"), func(error) {}); err == nil || asked != 1 {
 		t.Errorf("Ingest = %v after %d requests, want the end of the context", err, asked)
+	}
+}
+
+// Lines that are refused for now, and those that a server which ends has not read,
+// are brought again, in their order and under their own numbers. No other line is.
+func TestIngestBringsAgain(t *testing.T) {
+	answers := []string{
+		`{"accepted":2,"duplicates":0,"rejected":[{"line":2,"error":"id: want one"},{"line":3,"scope":"s","error":"full","retry":true},{"line":5,"error":"stopping","retry":true}]}`,
+		`{"accepted":1,"duplicates":1,"rejected":[{"line":2,"error":"name: want one"},{"line":3,"error":"full","retry":true}]}`,
+		`{"accepted":1,"duplicates":0,"rejected":[]}`,
+	}
+	var bodies []string
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		bodies = append(bodies, string(body))
+		io.WriteString(w, answers[len(bodies)-1])
+	})
+	r, err := c.Ingest(t.Context(), []byte("1\n2\n3\n4\n5\n6\n7\n"), func(error) {})
+	if want := []string{"1\n2\n3\n4\n5\n6\n7\n", "3\n5\n6\n7\n", "6\n"}; !slices.Equal(bodies, want) {
+		t.Errorf("bodies %q, want %q", bodies, want)
+	}
+	want := client.Receipt{Accepted: 4, Duplicates: 1, Rejected: []client.Rejected{{Line: 2, Error: "id: want one"}, {Line: 5, Error: "name: want one"}}}
+	if err != nil || !reflect.DeepEqual(r, want) {
+		t.Errorf("Ingest = %+v, %v, want %+v", r, err, want)
+	}
+}
+
+// What is refused again and again is rejected in the end.
+func TestIngestGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		c, err := client.New("http://localhost", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Through(handled(func(w http.ResponseWriter, r *http.Request) {
+			taken, line := 0, 1
+			if asked++; asked == 1 {
+				taken, line = 1, 2
+			}
+			fmt.Fprintf(w, `{"accepted":%d,"duplicates":0,"rejected":[{"line":%d,"error":"full","retry":true}]}`, taken, line)
+		}))
+		r, err := c.Ingest(t.Context(), []byte("1\n2\n"), func(error) {})
+		if err != nil || asked != 9 || r.Accepted != 1 || len(r.Rejected) != 1 || r.Rejected[0].Line != 2 || !r.Rejected[0].Retry {
+			t.Errorf("Ingest = %+v, %v after %d requests, want line 2 rejected after 9", r, err, asked)
+		}
+	})
+}
+
+// An answer that does not account for each line is an error: nothing is lost
+// without a word.
+func TestIngestCounts(t *testing.T) {
+	for _, answer := range []string{
+		`{}`, `{"accepted":1}`, `{"accepted":3}`, `{"accepted":1,"rejected":[{"line":3,"error":"x"}]}`,
+		`{"accepted":0,"rejected":[{"line":1,"error":"not read"}]}`,
+	} {
+		c := serve(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, answer) })
+		if r, err := c.Ingest(t.Context(), []byte("1\n2\n"), func(error) {}); err == nil {
+			t.Errorf("Ingest of 2 lines answered by %s = %+v, want an error", answer, r)
+		}
+	}
+}
+
+// A break before the first decision loses none: the server has said where the
+// reader is.
+func TestFollowKnowsItsPlace(t *testing.T) {
+	parts := []string{"retry: 2000\nid: c1\n\n", ":\nid: c2\n\n", "id: c3\nevent: decision\ndata: {}\n\n"}
+	var lasts []string
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		lasts = append(lasts, r.Header.Get("Last-Event-ID"))
+		if len(parts) == 0 {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, parts[0])
+		parts = parts[1:]
+	})
+	var got []string
+	_ = c.Follow(t.Context(), nil, func(m client.Message) error { // until it is refused
+		got = append(got, m.ID)
+		return nil
+	}, func(error) {})
+	if want := []string{"", "c1", "c2", "c3"}; !slices.Equal(lasts, want) || !slices.Equal(got, want[3:]) {
+		t.Errorf("resumed behind %q, with messages %q, want %q and one", lasts, got, want)
 	}
 }
 

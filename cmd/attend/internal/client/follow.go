@@ -19,7 +19,7 @@ const maxMessage = 64 << 20
 
 // A Message is one event of a stream (Server-Sent Events).
 type Message struct {
-	Type string // decision, truncated, end
+	Type string // decision, unreadable, truncated, end
 	ID   string // the cursor behind it; empty where it has none
 	Data json.RawMessage
 }
@@ -42,8 +42,10 @@ func (c *Client) Follow(ctx context.Context, query url.Values, take func(Message
 		}
 		var stop error
 		err := c.stream(ctx, path, header, func(m Message) error {
-			if stop = take(m); stop != nil {
-				return stop
+			if m.Type != "" || len(m.Data) > 0 {
+				if stop = take(m); stop != nil {
+					return stop
+				}
 			}
 			pause = firstPause
 			if m.ID != "" {
@@ -96,7 +98,9 @@ func (c *Client) stream(ctx context.Context, path string, header http.Header, ta
 	return err
 }
 
-// messages parses a stream (HTML, section 9.2.6). heard is called for each line.
+// messages parses a stream (HTML, section 9.2.6). heard is called for each line. A
+// message may have nothing but a cursor: the server says where a reader is who
+// sees no decision for long.
 func messages(r io.Reader, heard func(), take func(Message) error) error {
 	b := bufio.NewReaderSize(r, 64<<10)
 	var m Message
@@ -111,7 +115,7 @@ func messages(r io.Reader, heard func(), take func(Message) error) error {
 			line = bytes.TrimPrefix(line, []byte("\ufeff"))
 		}
 		if len(line) == 0 {
-			if data.Len() > 0 || m.Type != "" {
+			if data.Len() > 0 || m.Type != "" || m.ID != "" {
 				m.Data = bytes.Clone(bytes.TrimSuffix(data.Bytes(), []byte("\n")))
 				if err := take(m); err != nil {
 					return err
