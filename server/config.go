@@ -49,7 +49,7 @@ type Config struct {
 
 	// ReadTimeout bounds each read of a request's body, and WriteTimeout each
 	// write of an answer: how long a peer may stand still. An open stream waits
-	// for lines as long as it likes. Default 30 s each.
+	// five minutes for a line. Default 30 s each.
 	ReadTimeout, WriteTimeout time.Duration
 	// StoreTimeout is how long the store may take to answer for the server to be
 	// ready. Default 2 s.

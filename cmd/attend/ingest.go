@@ -102,8 +102,8 @@ func (f fields) verb() (verb, error) {
 		return v, nil
 	}
 	for _, name := range [...]string{"id", "name", "data", "text"} {
-		if f.has(name) {
-			return "", &attend.InvalidError{Field: name, Want: "no event beside " + string(v)}
+		if f.has(name) || name == "data" && f[name] != nil { // null is a value, too
+			return "", &attend.InvalidError{Field: name, Want: "no event beside flush or end"}
 		}
 	}
 	return v, nil

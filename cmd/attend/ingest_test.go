@@ -64,6 +64,7 @@ func TestDecodeLine(t *testing.T) {
 		{"flush and end", `{"scope":"s","flush":true,"end":true}`, line{}, "end"},
 		{"flush and an event", `{"scope":"s","flush":true,"id":"1","name":"n"}`, line{}, "id"},
 		{"end and data", `{"scope":"s","end":true,"data":{}}`, line{}, "data"},
+		{"end and data of null", `{"scope":"s","end":true,"data":null}`, line{}, "data"},
 	} {
 		got, err := decodeLine([]byte(test.in))
 		field := ""

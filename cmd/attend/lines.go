@@ -24,8 +24,8 @@ func newLineReader(r io.Reader, limit int) *lineReader {
 	return &lineReader{r: bufio.NewReaderSize(r, 64<<10), limit: limit}
 }
 
-// next returns the next line that is not blank, without the space around it. It
-// is good until the next call. A line that is too long is an error that is
+// next returns the next line that is not blank, without the space around it, which
+// is what JSON takes for space. It is good until the next call. A line that is too long is an error that is
 // attend.ErrTooLarge, and the next call goes on behind it; every other error is
 // the reader's, io.EOF at the end.
 func (l *lineReader) next() ([]byte, error) {
@@ -37,7 +37,7 @@ func (l *lineReader) next() ([]byte, error) {
 		if l.number == 1 {
 			line = bytes.TrimPrefix(line, []byte("\ufeff"))
 		}
-		if line = bytes.TrimSpace(line); len(line) > 0 {
+		if line = bytes.Trim(line, " \t\r"); len(line) > 0 {
 			return line, nil
 		}
 	}

@@ -43,6 +43,7 @@ func TestLines(t *testing.T) {
 		{"no end", "a\nb", []string{"1 a", "2 b"}},
 		{"ends of another system", "a\r\nb\r\n", []string{"1 a", "2 b"}},
 		{"a mark at the beginning, and no other", "\ufeffa\n\ufeffb\n", []string{"1 a", "2 \ufeffb"}},
+		{"space of JSON alone", " \t\r\n\u00a0\n\va\n", []string{"2 \u00a0", "3 \va"}},
 		{"as long as may be", "12345678\nb\n", []string{"1 12345678", "2 b"}},
 		{"too long", "123456789\nb\n", []string{"1 long", "2 b"}},
 		{"too long without an end", "a\n123456789", []string{"1 a", "2 long"}},

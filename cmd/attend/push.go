@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -201,13 +200,5 @@ func (p *pushCommand) print(w io.Writer, u *upload) error {
 		return json.NewEncoder(w).Encode(pushResult{p.id, u.accepted, u.duplicates, u.rejected})
 	}
 	_, err := fmt.Fprintf(w, "%s accepted, %s, %d rejected\n", count(u.accepted, "line"), count(u.duplicates, "duplicate"), u.rejected)
-	return err
-}
-
-// interrupted is how a command ends that somebody stopped.
-func interrupted(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil
-	}
 	return err
 }

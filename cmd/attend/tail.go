@@ -110,3 +110,11 @@ func (t *tailCommand) print(w io.Writer, data json.RawMessage, color bool) error
 	_, err := io.WriteString(w, line)
 	return err
 }
+
+// interrupted is how a command ends that somebody stopped.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
