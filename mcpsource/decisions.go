@@ -52,8 +52,8 @@ type Decided struct {
 // with one it ends when that closes. A decision that comes twice is told once.
 //
 // The last pair has an error: ctx's, or an [*attend.PermanentError] where the
-// server refuses ([Permanent]) or the session closed. InternalError is no refusal
-// here: an attend server answers so while its store fails, and while it ends.
+// server refuses ([Permanent]) or the session closed. InternalError is no refusal,
+// since an attend server answers so while its store fails, and while it ends.
 func Decisions(ctx context.Context, from Follower, after attend.Cursor) iter.Seq2[Decided, error] {
 	return DecisionsConfig{}.Decisions(ctx, from, after)
 }

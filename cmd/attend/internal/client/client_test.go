@@ -228,6 +228,19 @@ func TestIngestCounts(t *testing.T) {
 	}
 }
 
+// A body that the server gave up on is an error in its words.
+func TestIngestOfABodyThatIsCutOff(t *testing.T) {
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusRequestTimeout)
+		io.WriteString(w, `{"detail":"the body did not come in time","accepted":1,"duplicates":0,"rejected":[{"line":2,"error":"not read"}]}`)
+	})
+	r, err := c.Ingest(t.Context(), []byte("1\n2\n3\n"), func(error) {})
+	if e, ok := errors.AsType[*client.ServerError](err); !ok || e.Detail != "the body did not come in time" || len(r.Rejected) > 0 {
+		t.Errorf("Ingest = %+v, %v, want the server's own words", r, err)
+	}
+}
+
 // A break before the first decision loses none: the server has said where the
 // reader is.
 func TestFollowKnowsItsPlace(t *testing.T) {

@@ -33,7 +33,7 @@ const (
 	maxPause   = 10 * time.Second
 )
 
-// Ingest brings the lines of an NDJSON body, none of which is blank. It tries
+// Ingest brings the lines of an NDJSON body, each with its end and none blank. It tries
 // again where the server is busy or cannot be reached, and brings once more,
 // alone and in their order, lines that were refused for now and those that a
 // server which ends has not read. Trouble is told of each such try. A line that is
@@ -84,18 +84,18 @@ func (c *Client) Ingest(ctx context.Context, body []byte, trouble func(error)) (
 	}
 }
 
-// ingest brings a body once. A request of which nothing was taken since each line
-// is wrong is no error.
+// ingest brings a body once. A request of which nothing was taken, with a reason for
+// each line, is no error.
 func (c *Client) ingest(ctx context.Context, body []byte) (Receipt, error) {
 	var r Receipt
 	resp, err := c.do(ctx, http.MethodPost, "/v1/ingest", http.Header{"Content-Type": {"application/x-ndjson"}}, body)
 	if e, ok := errors.AsType[*ServerError](err); ok && !e.Temporary() && e.Status != http.StatusUnauthorized {
-		if json.Unmarshal(e.Body, &r) == nil && len(r.Rejected) > 0 {
+		if json.Unmarshal(e.Body, &r) == nil && len(r.Rejected) == bytes.Count(body, []byte("\n")) {
 			return r, nil
 		}
 	}
 	if err != nil {
-		return r, err
+		return Receipt{}, err
 	}
 	defer resp.Body.Close()
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&r); err != nil {
