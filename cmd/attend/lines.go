@@ -24,10 +24,10 @@ func newLineReader(r io.Reader, limit int) *lineReader {
 	return &lineReader{r: bufio.NewReaderSize(r, 64<<10), limit: limit}
 }
 
-// next returns the next line that is not blank, without the space around it, which
-// is what JSON takes for space. It is good until the next call. A line that is too long is an error that is
-// attend.ErrTooLarge, and the next call goes on behind it; every other error is
-// the reader's, io.EOF at the end.
+// next returns the next line that is not blank, without what JSON takes for space
+// around it. It is good until the next call. A line that is too long is an error
+// that is attend.ErrTooLarge, and the next call goes on behind it; every other
+// error is the reader's, io.EOF at the end.
 func (l *lineReader) next() ([]byte, error) {
 	for {
 		line, err := l.read()
