@@ -66,7 +66,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		problem.Write(a, missing)
 		return
 	case found.need == needRead && !v.who.Read:
-		problem.Write(a, problem.With(http.StatusForbidden, "this needs the right to read"))
+		problem.Write(a, problem.NoRead())
 		return
 	}
 	s.mux.ServeHTTP(a, r)

@@ -28,7 +28,7 @@ type route struct {
 // routes are all ways into the server.
 func (s *Server) routes() ([]*route, error) {
 	in, err := ingest.New(ingest.Config{
-		Engine: s.engine, Scope: s.cfg.CloudEventScope, Counted: s.counted, Stopping: s.stopping,
+		Engine: s.engine, Scope: s.cfg.CloudEventScope, Rejected: s.rejected, Stopping: s.stopping,
 		Silence: s.cfg.ReadTimeout, Stall: s.cfg.WriteTimeout,
 	})
 	if err != nil {
@@ -56,9 +56,9 @@ func (s *Server) routes() ([]*route, error) {
 	return list, nil
 }
 
-// counted counts what ingest refuses. What it accepts the engine tells of.
-func (s *Server) counted(result string, n int) {
-	if s.cfg.Metrics != nil && result == "rejected" {
+// rejected counts what ingest refuses.
+func (s *Server) rejected(n int) {
+	if s.cfg.Metrics != nil {
 		s.cfg.Metrics.refused(n)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -164,19 +163,19 @@ func TestV7EndOfAnEngineThatHangs(t *testing.T) {
 
 // An engine that runs already ends Serve with its error.
 func TestServeOfAnEngineThatRuns(t *testing.T) {
-	w := newWorld(t, engine.Config{}, server.Config{})
+	runs := make(chan struct{}, 1)
+	sink := attend.SinkFunc(func(context.Context, attend.Decision) error {
+		runs <- struct{}{}
+		return nil
+	})
+	w := newWorld(t, engine.Config{Sink: sink}, server.Config{})
+	if _, err := w.engine.Push(t.Context(), "ops", attend.Event{ID: "1", Name: "flush"}); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
-	began := make(chan struct{})
-	go func() {
-		close(began)
-		done <- w.engine.Run(ctx)
-	}()
-	<-began
-	for range 100 { // until the other Run has begun
-		runtime.Gosched()
-	}
-	time.Sleep(10 * time.Millisecond)
+	go func() { done <- w.engine.Run(ctx) }()
+	<-runs // only an engine that runs delivers
 	serve, end := context.WithTimeout(t.Context(), 10*time.Second)
 	defer end()
 	if err := w.server.Serve(serve, server.Listen{}); !errors.Is(err, attend.ErrInvalid) || serve.Err() != nil {

@@ -67,7 +67,7 @@ type demoStep struct {
 type demoResult struct {
 	Events     int `json:"events"`
 	Deliveries int `json:"deliveries"`
-	Wakes      int `json:"wakes"`
+	Wakes      int `json:"wakes"` // of an agent that hears every event
 }
 
 func (p *demoPrinter) step(s demo.Step) {
@@ -93,11 +93,11 @@ func (p *demoPrinter) step(s demo.Step) {
 
 func (p *demoPrinter) result(r demo.Result) error {
 	if p.json {
-		p.print(demoResult(r))
+		p.print(demoResult{r.Events, r.Deliveries, r.Events})
 		return p.err
 	}
 	p.write(fmt.Sprintf("\n%s in, %d deliveries out; an agent that hears everything would have woken %d times.\n",
-		count(r.Events, "event"), r.Deliveries, r.Wakes))
+		count(r.Events, "event"), r.Deliveries, r.Events))
 	return p.err
 }
 

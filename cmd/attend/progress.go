@@ -40,6 +40,7 @@ type counted struct {
 	p *progress
 }
 
+// Read is of [io.Reader].
 func (c *counted) Read(b []byte) (int, error) {
 	n, err := c.Reader.Read(b)
 	c.p.read.Add(int64(n))

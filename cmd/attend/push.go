@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -161,9 +160,7 @@ func (p *pushCommand) lines() ([]byte, error) {
 			return nil, errors.New("invalid --data: want JSON")
 		}
 		if p.id == "" {
-			var b [12]byte
-			rand.Read(b[:]) // never fails
-			p.id = hex.EncodeToString(b[:])
+			p.id = rand.Text()
 		}
 		e := event{Scope: p.scope, ID: p.id, Name: p.name, Text: p.text, At: time.Now().UnixMilli()}
 		if p.data != "" {

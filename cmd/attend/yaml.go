@@ -16,8 +16,10 @@ type lineError struct {
 	err  error
 }
 
+// Error names the line.
 func (e *lineError) Error() string { return fmt.Sprintf("line %d: %v", e.line, e.err) }
 
+// Unwrap returns what is wrong on it.
 func (e *lineError) Unwrap() error { return e.err }
 
 func onLine(n *yaml.Node, format string, args ...any) error {

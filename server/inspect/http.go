@@ -140,7 +140,7 @@ func parse(w http.ResponseWriter, r *http.Request, names ...string) ([]string, e
 		return nil, problem.With(http.StatusMethodNotAllowed, "this is read with GET")
 	}
 	if !access.From(r.Context()).Read {
-		return nil, problem.With(http.StatusForbidden, "this needs the right to read")
+		return nil, problem.NoRead()
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

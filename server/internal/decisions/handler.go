@@ -68,7 +68,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	who := access.From(r.Context())
 	if !who.Read {
-		problem.Write(w, problem.With(http.StatusForbidden, "this needs the right to read"))
+		problem.Write(w, problem.NoRead())
 		return
 	}
 	q, err := parse(r, who)

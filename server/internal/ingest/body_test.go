@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -126,15 +127,41 @@ func TestSilentBody(t *testing.T) {
 	})
 }
 
+// A readUpTo tells when so much was read and more is asked for: then all of it was
+// looked at.
+type readUpTo struct {
+	io.ReadCloser
+	left int
+	then func()
+}
+
+func (r *readUpTo) Read(p []byte) (int, error) {
+	if r.left <= 0 {
+		r.then()
+	}
+	n, err := r.ReadCloser.Read(p)
+	r.left -= n
+	return n, err
+}
+
 // A server that stops in the middle of a body: what is read is committed, the
 // rest rejected, and a 503 only where nothing was.
 func TestStopsInTheMiddle(t *testing.T) {
 	each(t, func(t *testing.T, two bool) {
 		for n, status := range map[int]int{0: 503, 5: 200} {
 			stopping := make(chan struct{})
+			stop := sync.OnceFunc(func() { close(stopping) })
 			e := newEngine(t, engineConfig())
-			s := serve(t, newIngest(t, ingest.Config{Engine: e, Stopping: stopping}), two)
-			r := trickle(20*time.Millisecond, n, func() { time.Sleep(100 * time.Millisecond); close(stopping) })
+			in := newIngest(t, ingest.Config{Engine: e, Stopping: stopping})
+			size := 0
+			for i := range n {
+				size += len(line("a", i))
+			}
+			s := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				r.Body = &readUpTo{r.Body, size, stop}
+				in.Bodies().ServeHTTP(w, r)
+			}), two)
+			r := trickle(0, n, func() {})
 			a := send(t, s, r)
 			r.Close()
 			if a.status != status || a.Accepted != n || len(a.Rejected) != 1 || a.Rejected[0].Line != n+1 || !a.Rejected[0].Retry {

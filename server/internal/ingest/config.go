@@ -39,9 +39,9 @@ type Config struct {
 	Idle        time.Duration // how long a stream may send nothing, not even a blank line; default 5 min
 	Stall       time.Duration // how long a client may leave an answer unread; default 30 s
 
-	// Counted is told what became of events: accepted, duplicate or rejected, and
-	// how many. It is called from many goroutines at once. Nil: nobody counts.
-	Counted func(result string, n int)
+	// Rejected is told how many lines were not taken; what is taken the engine tells
+	// of. It is called from many goroutines at once. Nil: nobody counts.
+	Rejected func(n int)
 	// Stopping is closed when the server stops: what is read is committed and
 	// answered, what isn't is rejected. Nil: it never is.
 	Stopping <-chan struct{}
@@ -91,8 +91,8 @@ func New(c Config) (*Ingest, error) {
 	c.Silence = cmp.Or(c.Silence, 30*time.Second)
 	c.Idle = cmp.Or(c.Idle, 5*time.Minute)
 	c.Stall = cmp.Or(c.Stall, 30*time.Second)
-	if c.Counted == nil {
-		c.Counted = func(string, int) {}
+	if c.Rejected == nil {
+		c.Rejected = func(int) {}
 	}
 	in := &Ingest{cfg: c, scope: t}
 	in.budget.left.Store(c.Memory)

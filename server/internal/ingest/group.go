@@ -238,19 +238,19 @@ func (g *group) results(fields map[string]string, f func(number int, scope atten
 }
 
 // counts are what became of the lines of a committed group that were taken:
-// events and settlings (flush and end) that are new, and repeats.
-func (g *group) counts() (events, settlings, duplicates int) {
+// events, flushes and ends that are new, and repeats.
+func (g *group) counts() (accepted, duplicates int) {
 	for i := range g.list {
 		switch x := &g.list[i]; {
 		case x.Err != nil:
 		case x.Flush || x.End:
-			settlings++
+			accepted++
 		default:
-			events += x.Receipt.New
+			accepted += x.Receipt.New
 			duplicates += x.Receipt.Duplicates
 		}
 	}
-	return events, settlings, duplicates
+	return accepted, duplicates
 }
 
 // whole reports whether every line of a committed group was taken.

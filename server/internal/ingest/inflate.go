@@ -103,6 +103,7 @@ type lazyGzip struct {
 	had bool
 }
 
+// Read is of [io.Reader].
 func (l *lazyGzip) Read(p []byte) (int, error) {
 	if !l.had {
 		l.had = true
@@ -113,8 +114,10 @@ func (l *lazyGzip) Read(p []byte) (int, error) {
 	return l.z.Read(p)
 }
 
+// A failed body could not be opened.
 type failed struct{ err error }
 
+// Read is of [io.Reader].
 func (f *failed) Read([]byte) (int, error) { return 0, f.err }
 
 // A capped reads up to a limit, and then nothing but an end.
@@ -124,6 +127,7 @@ type capped struct {
 	limit int64
 }
 
+// Read is of [io.Reader].
 func (c *capped) Read(p []byte) (int, error) {
 	if c.left > 0 {
 		if int64(len(p)) > c.left {

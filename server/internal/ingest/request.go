@@ -123,7 +123,7 @@ func (q *request) finish() {
 	}
 	q.in.free(q.group)
 	q.in.free(q.spare)
-	q.in.cfg.Counted("rejected", q.rejected)
+	q.in.cfg.Rejected(q.rejected)
 }
 
 // commit commits a group.
@@ -148,11 +148,9 @@ func (q *request) hold(g *group) {
 
 // settle counts what became of a group.
 func (q *request) settle(g *group) {
-	events, settlings, duplicates := g.counts()
-	q.accepted += events + settlings
+	accepted, duplicates := g.counts()
+	q.accepted += accepted
 	q.duplicates += duplicates
-	q.in.cfg.Counted("accepted", events)
-	q.in.cfg.Counted("duplicate", duplicates)
 	if g.whole() {
 		return
 	}

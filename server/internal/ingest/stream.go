@@ -214,11 +214,9 @@ func (s *stream) settle(ctx context.Context, g *group) {
 		}
 	}
 	before := s.answers.rejected
-	events, settlings, duplicates := g.counts()
-	err := s.answers.group(g, events+settlings, duplicates)
-	s.in.cfg.Counted("accepted", events)
-	s.in.cfg.Counted("duplicate", duplicates)
-	s.in.cfg.Counted("rejected", s.answers.rejected-before)
+	accepted, duplicates := g.counts()
+	err := s.answers.group(g, accepted, duplicates)
+	s.in.cfg.Rejected(s.answers.rejected - before)
 	if why := g.failure(nil); why != nil && s.down == nil {
 		s.down = why
 		s.stop(&problem.Problem{Status: why.status, Detail: why.text})

@@ -26,9 +26,15 @@ import (
 func serve(t testing.TB, in *ingest.Ingest, two bool) *httptest.Server {
 	t.Helper()
 	mux := http.NewServeMux()
-	mux.Handle("/v1/ingest", as(access.Anyone(), in.Bodies()))
-	mux.Handle("/v1/ingest/stream", as(access.Anyone(), in.Stream()))
-	s := httptest.NewUnstartedServer(mux)
+	mux.Handle("/v1/ingest", in.Bodies())
+	mux.Handle("/v1/ingest/stream", in.Stream())
+	return serveHandler(t, mux, two)
+}
+
+// serveHandler serves anyone.
+func serveHandler(t testing.TB, h http.Handler, two bool) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(as(access.Anyone(), h))
 	if s.EnableHTTP2 = two; two {
 		s.StartTLS()
 	} else {

@@ -28,6 +28,9 @@ func (p *Problem) Error() string { return p.Detail }
 // With returns a problem with a status and a detail.
 func With(status int, detail string) *Problem { return &Problem{Status: status, Detail: detail} }
 
+// NoRead is the problem of whoever may read nothing.
+func NoRead() *Problem { return With(http.StatusForbidden, "this needs the right to read") }
+
 // Of returns the problem that an error is. An error that it does not know is the
 // server's own fault: its text may hold anything and stays out of the answer.
 func Of(err error) *Problem {

@@ -31,7 +31,6 @@ type Step struct {
 type Result struct {
 	Events     int // that went in
 	Deliveries int // that came out
-	Wakes      int // of an agent that hears every event
 }
 
 // A Config says how to tell the story.
@@ -170,6 +169,7 @@ type watched struct {
 	live func() // once the first batch is committed
 }
 
+// Batches is of [attend.Source].
 func (w watched) Batches(ctx context.Context, after attend.Cursor) iter.Seq2[attend.Batch, error] {
 	return func(yield func(attend.Batch, error) bool) {
 		for b, err := range w.Source.Batches(ctx, after) {

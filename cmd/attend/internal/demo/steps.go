@@ -20,7 +20,6 @@ func (t *teller) event(e attend.Event) {
 	}
 	t.mu.Lock()
 	t.result.Events++
-	t.result.Wakes++
 	t.mu.Unlock()
 	t.show("event", a.What, a.Text, "")
 }
